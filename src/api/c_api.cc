@@ -168,10 +168,9 @@ ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* by
       return null_argument(text == nullptr ? "text" : "bytes");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    const engine::Engine& from = runner->engine();
     struct TableText;
     auto& row = of_this_thread<std::string, TableText>();
-    row = collectives::Table::row_text(from.topology().local_size, from.thresholds());
+    row = runner->engine().table_row();
     *text = row.c_str();
     *bytes = row.size();
     return {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -31,6 +32,9 @@ class Backend {
   virtual Thresholds first_thresholds() const = 0;
   /// For the plans launched from now on. Every rank calls it between the same two plans.
   virtual void set_thresholds(const Thresholds&) {}
+  /// The row of a table that these thresholds are here, as RONDE_TABLE takes it, with the end of its line; empty: there
+  /// is none. Any thread.
+  virtual std::string table_row(const Thresholds&) const { return {}; }
 
   // ---- Replay
 

@@ -26,8 +26,11 @@ double work_of(const collectives::Schedule& schedule, const collectives::Stage& 
   switch (stage.work) {
     case Work::none: return 0;
     case Work::carry_over:
+    case Work::copy_to_scratch:
+    case Work::put_gathered:
     case Work::empty: return bytes;
     case Work::reduce:
+    case Work::reduce_gathered:
     case Work::reduce_to_scratch:
     case Work::reduce_from_scratch: return bytes * static_cast<double>(schedule.inputs(stage.combination).size());
   }

@@ -25,18 +25,10 @@ class NoLayout final : public BucketLayout {
   void take_back(const Bucket&) override {}
 };
 
-/// The row of the table that all ranks share, as far as it means something here.
-MessageLimits limits_of(const Thresholds& thresholds) {
-  return {
-      .one_turn = static_cast<std::size_t>(thresholds.one_shot),
-      .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1))),
-      .rank_order_to = MessageLimits().rank_order_to};
-}
-
 class BackendOverMailbox final : public MessageBackend {
  public:
-  BackendOverMailbox(transport::Mailbox& mailbox, collectives::RankLayout layout)
-      : mailbox_(mailbox), channel_(mailbox, std::move(layout), limits_of(first_thresholds())) {}
+  BackendOverMailbox(transport::Mailbox& mailbox, collectives::RankLayout layout, const MessageLimits& first)
+      : mailbox_(mailbox), first_(first), channel_(mailbox, std::move(layout), first) {}
 
   void announce() override {
     for (MessageBucket* const bucket : buckets_) {
@@ -52,13 +44,15 @@ class BackendOverMailbox final : public MessageBackend {
     return collectives::messages::start(channel_, plan);
   }
   Thresholds first_thresholds() const override {
-    const MessageLimits built_in;
     Thresholds thresholds;
-    thresholds.one_shot = built_in.one_turn;
-    thresholds.chunk = built_in.chunk;
+    thresholds.one_shot = first_.one_turn;
+    thresholds.chunk = first_.chunk;
     return thresholds;
   }
   void set_thresholds(const Thresholds& thresholds) override { channel_.set_limits(limits_of(thresholds)); }
+  std::string table_row(const Thresholds& thresholds) const override {
+    return collectives::HostTable::row_text(channel_.layout().hosts(), limits_of(thresholds));
+  }
 
   BucketLayout* layout() override { return mailbox_.size() > 1 ? &layout_ : nullptr; }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
@@ -80,6 +74,15 @@ class BackendOverMailbox final : public MessageBackend {
   bool is_withdrawn(const MemoryPlace&, std::uint64_t) const override { return false; }
 
  private:
+  /// The row that all ranks share, as far as it means something here.
+  MessageLimits limits_of(const Thresholds& thresholds) const {
+    MessageLimits limits = first_;
+    limits.one_turn = static_cast<std::size_t>(thresholds.one_shot);
+    limits.chunk =
+        collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)));
+    return limits;
+  }
+
   /// A bucket that the backend knows as long as it lives.
   class Listed final : public MessageBucket {
    public:
@@ -94,6 +97,7 @@ class BackendOverMailbox final : public MessageBackend {
   };
 
   transport::Mailbox& mailbox_;
+  const MessageLimits first_;  ///< by which all ranks begin
   MessageChannel channel_;
   NoLayout layout_;
   std::vector<MessageBucket*> buckets_;
@@ -105,8 +109,10 @@ std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox
   return make_message_backend(mailbox, collectives::RankLayout::apart(mailbox.size()));
 }
 
-std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout) {
-  return std::make_unique<BackendOverMailbox>(mailbox, std::move(layout));
+std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout,
+                                                     const collectives::HostTable& table) {
+  const MessageLimits first = table.of(layout.hosts());
+  return std::make_unique<BackendOverMailbox>(mailbox, std::move(layout), first);
 }
 
 }  // namespace ronde::backend

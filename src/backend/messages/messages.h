@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "collectives/schedule/rank_layout.h"
+#include "collectives/tuning/host_table.h"
 #include "transport/messages/mailbox.h"
 
 namespace ronde::backend {
@@ -19,6 +20,9 @@ class MessageBackend : public Backend {
 /// For the group whose ranks the mailbox reaches, which must outlive the backend. Used under the mailbox's lock.
 std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox);
 /// The same where ranks of one host reach each other faster than others: what all reduce is reduced in the hosts first.
-std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout);
+/// `table`: the same on every rank.
+std::unique_ptr<MessageBackend> make_message_backend(
+    transport::Mailbox& mailbox, collectives::RankLayout layout,
+    const collectives::HostTable& table = collectives::HostTable::built_in());
 
 }  // namespace ronde::backend

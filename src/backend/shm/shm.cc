@@ -31,6 +31,9 @@ class ShmBackend final : public Backend {
   }
   Thresholds first_thresholds() const override { return collectives::load_thresholds(arena_.control(0).rules); }
   void set_thresholds(const Thresholds& thresholds) override { thresholds_.set(thresholds); }
+  std::string table_row(const Thresholds& thresholds) const override {
+    return collectives::Table::row_text(arena_.size(), thresholds);
+  }
 
   BucketLayout* layout() override { return buckets_.layout(); }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {

@@ -55,6 +55,7 @@ class StagedBackend final : public Backend {
   }
   Thresholds first_thresholds() const override { return within_->first_thresholds(); }
   void set_thresholds(const Thresholds& thresholds) override { within_->set_thresholds(thresholds); }
+  std::string table_row(const Thresholds& thresholds) const override { return within_->table_row(thresholds); }
 
   BucketLayout* layout() override { return library_->size() > 1 ? &layout_ : nullptr; }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds&) override {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/host_table_probe.h"
 #include "cli/bench/ronde_contestant.h"
 #include "cli/bench/start_line_pages.h"
 #include "cli/help/help.h"
@@ -30,6 +31,7 @@ constexpr const char* kFooter = R"(Examples:
   ronde bench allreduce --gradients resnet50 --mode blocking --in-place
   ronde bench allreduce --many 3000x1K --overlap 10
   ronde bench --table --ranks 4
+  ronde run --no-prefix -H node1:4,node2:4 -- ronde bench --table > hosts.table
   ronde run -n 2 -- ronde bench broadcast --bytes 1M --json
 
 --bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own; its
@@ -102,6 +104,23 @@ int measure_here(const BenchOptions& options) {
   return 1;
 }
 
+/// The same between several hosts, where it is measured.
+int print_probed_table(const std::string& in_force, int hosts, const ronde_topology& topology) {
+  std::string found;
+  if (const std::string failure = probe_host_table(hosts, topology.rank == 0, &found);
+      !failure.empty()) {
+    std::fprintf(stderr, "ronde bench: rank %d: %s\n", topology.rank, failure.c_str());
+    return 1;
+  }
+  if (topology.rank == 0) {
+    std::printf(
+        "# measured between %d hosts of %d ranks, in bytes but for turn; RONDE_TABLE takes such lines, or a file with "
+        "them\n# before: %s%s",
+        hosts, topology.size, in_force.c_str(), found.c_str());
+  }
+  return 0;
+}
+
 /// What --table does on a rank.
 int print_table() {
   const char* text = nullptr;
@@ -113,11 +132,16 @@ int print_table() {
     std::fprintf(stderr, "ronde bench: %s\n", ronde_last_error());
     return 1;
   }
+  const std::string row(text, bytes);
+  ronde_shutdown();
+  int hosts = 0;
+  if (std::sscanf(row.c_str(), "hosts %d:", &hosts) == 1) {
+    return print_probed_table(row, hosts, topology);
+  }
   if (topology.rank == 0) {
     std::printf("# for %d rank%s of one host, in bytes; RONDE_TABLE, such lines or a file with them, gives others\n%s",
-                topology.size, topology.size == 1 ? "" : "s", text);
+                topology.size, topology.size == 1 ? "" : "s", row.c_str());
   }
-  ronde_shutdown();
   return 0;
 }
 
@@ -131,7 +155,9 @@ void add_bench_command(CLI::App& app) {
   words->bench.form.clear();
   add_bench_options(*command, words->bench);
   command->get_option("operation")->required(false);
-  command->add_flag("--table", words->table, "prints the thresholds of the algorithms instead, for so many ranks");
+  command->add_flag("--table", words->table,
+                    "prints the thresholds of the algorithms instead, for so many ranks; in a job of several hosts "
+                    "measures them");
   command->add_option("-n,--ranks", words->ranks, "ranks to start (2); inside a job its ranks measure")
       ->type_name("N")
       ->check(CLI::Range(1, 256));

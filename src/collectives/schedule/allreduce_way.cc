@@ -3,9 +3,11 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/schedule/bruck_schedule.h"
 #include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
+#include "collectives/schedule/turns.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives::messages {
@@ -96,12 +98,22 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
       return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
     }
   }
+  const auto is_small = [&](int hosts) {
+    return bytes <= limits.one_turn && bytes * static_cast<std::size_t>(hosts) <= limits.gathered;
+  };
   if (std::vector<Combination> two = combinations_by_hosts(layout, limits, bytes, reduction); !two.empty()) {
+    if (is_small(layout.hosts())) {
+      return {bruck_allreduce_schedule(rank, layout, bytes, limits.turn), std::move(two), true};
+    }
     const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
     return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
   }
-  if (bytes > limits.one_turn && ranks > 1) {
+  if (!is_small(layout.ranks()) && ranks > 1) {
     return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};
+  }
+  if (ranks > 1 && best_turns(ranks, limits.turn).size() > 1) {
+    const RankLayout apart = RankLayout::apart(layout.ranks());
+    return {bruck_allreduce_schedule(rank, apart, bytes, limits.turn), {{reduction}}, true};
   }
   Exchange exchange;
   exchange.rank = rank;

@@ -8,6 +8,11 @@ namespace ronde::collectives::messages {
 /// The same on every rank.
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
+  /// The same of all-reduces by what all hosts' values come to, each of which every host receives.
+  std::size_t gathered = std::size_t{256} << 10;
+  /// How many messages a turn costs: by that what is small goes in few turns of many messages or in many of few, where
+  /// hosts are many (turns.h).
+  std::size_t turn = 2;
   /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() makes more of it.
   std::size_t chunk = std::size_t{256} << 10;
   /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever

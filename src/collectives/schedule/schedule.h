@@ -34,7 +34,8 @@ struct Piece {
 
 /// In place of a list: the message is kept as it is until the stage's work is done.
 inline constexpr int kKept = -1;
-/// In place of a list: bytes of the run's scratch memory (Schedule::scratch_bytes()).
+/// In place of a list: bytes of the run's scratch memory (Schedule::scratch_bytes()), which nothing writes while
+/// they may still be sent.
 inline constexpr int kScratch = -2;
 
 struct Outgoing {
@@ -54,6 +55,9 @@ enum class Work {
   reduce,               ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
   reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
   reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
+  copy_to_scratch,      ///< `own`, into scratch memory from Stage::scratch on
+  reduce_gathered,      ///< what lies in scratch memory (Schedule::gathered()), into `own`
+  put_gathered,         ///< the same, each where list r is written, r the rank; this rank's own is carried over there
   empty,                ///< the reduction of no values into `own`
 };
 
@@ -90,6 +94,8 @@ class Schedule {
   /// send that only when they have had what this rank sends of the same memory.
   virtual std::size_t written_ahead() const { return 0; }
   virtual std::size_t scratch_bytes() const { return 0; }
+  /// Of work with what was gathered: where in scratch memory the values of an input begin.
+  virtual std::size_t gathered(std::size_t /*input*/) const { return 0; }
   /// After how many stages this rank has heard from all, be it through others. Those messages are there even if they
   /// have no bytes.
   virtual std::size_t hears_all_by() const { return 1; }

@@ -227,6 +227,8 @@ bool ScheduleRun::take(const Incoming& incoming) {
   const auto from = static_cast<std::size_t>(incoming.from);
   if (into.list == kKept) {
     std::swap(kept_[from], message);  // what was kept before has been reduced
+  } else if (into.list == kScratch) {
+    std::copy_n(message.payload.data(), into.bytes(), scratch_.data() + into.begin);
   } else {
     lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, message.payload.data());
   }
@@ -280,6 +282,15 @@ void ScheduleRun::finish_stage(Budget& budget) {
         reduce_own();
       }
       break;
+    case Work::copy_to_scratch:
+      lists_[static_cast<std::size_t>(own.list)].gather(own.begin, own.end, scratch_.data() + incoming_.scratch);
+      break;
+    case Work::reduce_gathered:
+      if (!any_differs_) {
+        reduce_gathered();
+      }
+      break;
+    case Work::put_gathered: put_gathered(); break;
     case Work::empty: fill_own(); break;
   }
   budget.spend(incoming_.work == Work::none ? 0 : own.bytes());
@@ -305,6 +316,30 @@ void ScheduleRun::reduce_own() {
         }
         reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
       });
+}
+
+void ScheduleRun::reduce_gathered() {
+  const Piece& own = incoming_.own;
+  const std::size_t inputs = schedule_->inputs(incoming_.combination).size();
+  const reduce::Reducer& reducer = *reducers_[incoming_.combination];
+  const reduce::DefaultArithmetic arithmetic;
+  lists_[static_cast<std::size_t>(own.list)].for_each(
+      own.begin, own.end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t at) {
+        for (std::size_t input = 0; input < inputs; ++input) {
+          pointers_[input] = scratch_.data() + schedule_->gathered(input) + (at - own.begin);
+        }
+        reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
+      });
+}
+
+void ScheduleRun::put_gathered() {
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(mailbox_.size()); ++rank) {
+    if (rank == static_cast<std::size_t>(mailbox_.rank())) {
+      lists_[rank].carry_over(0, lists_[rank].bytes());
+    } else {
+      lists_[rank].scatter(0, lists_[rank].bytes(), scratch_.data() + schedule_->gathered(rank));
+    }
+  }
 }
 
 /// All have heard that ranks differ, or hear it of this one.

@@ -70,6 +70,8 @@ class ScheduleRun {
   void expect_more();
   void finish_stage(Budget& budget);
   void reduce_own();
+  void reduce_gathered();
+  void put_gathered();
   void end_void();
   void fill_own();
   bool is_over() const { return is_void_ || (finished_ == schedule_->stages() && sending_ == schedule_->stages()); }

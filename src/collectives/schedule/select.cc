@@ -10,6 +10,7 @@
 #include "collectives/parts.h"
 #include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/bruck_gather_schedule.h"
 #include "collectives/schedule/carried_parts.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
@@ -18,6 +19,7 @@
 #include "collectives/schedule/host_reduce_scatter_schedule.h"
 #include "collectives/schedule/kept_inputs.h"
 #include "collectives/schedule/schedule_run.h"
+#include "collectives/schedule/turns.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
 
@@ -163,8 +165,12 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
     written.push_back(peer == own ? parts.outgoing(own, own) : parts.incoming(own, peer));
     all.bytes.push_back(written.back().bytes());
   }
-  // What is small has one turn without hosts.
+  // What is small has few turns without hosts.
   const std::size_t total = std::accumulate(all.bytes.begin(), all.bytes.end(), std::size_t{0});
+  if (total > 0 && total <= channel.limits().one_turn && best_turns(ranks, channel.limits().turn).size() > 1) {
+    return run(channel, plan, bruck_allgather_schedule(channel.rank(), std::move(all.bytes), channel.limits().turn),
+               std::move(written));
+  }
   if (!layout.is_hierarchy() || total <= channel.limits().one_turn) {
     return exchange_parts(channel, plan);
   }

@@ -2,56 +2,38 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <fstream>
-#include <sstream>
 
-#include "base/environment.h"
+#include "collectives/tuning/table_text.h"
 #include "transport/arena/control_block.h"
 
 namespace ronde::collectives {
 
 namespace {
 
+constexpr std::string_view kKind = "ranks";
+
 struct Field {
-  std::string_view name;
+  TableField text;
   std::uint64_t Thresholds::*value;
-  std::uint64_t least;
-  std::uint64_t most;
 };
 
 /// "However large."
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr std::array<Field, 5> kFields = {{
-    {"inline", &Thresholds::inlined, 0, 56},
-    {"one_shot", &Thresholds::one_shot, 0, kMostBytes},
-    {"staged", &Thresholds::staged, 0, 1 << 20},
-    {"chunk", &Thresholds::chunk, 128, 1 << 30},
-    {"stream", &Thresholds::stream, 0, kMostBytes},
+    {{"inline", 0, 56}, &Thresholds::inlined},
+    {{"one_shot", 0, kMostBytes}, &Thresholds::one_shot},
+    {{"staged", 0, 1 << 20}, &Thresholds::staged},
+    {{"chunk", 128, 1 << 30}, &Thresholds::chunk},
+    {{"stream", 0, kMostBytes}, &Thresholds::stream},
 }};
 static_assert(sizeof(Thresholds) == kFields.size() * sizeof(std::uint64_t), "every number of a row has a word");
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
-/// Takes what stands before the separator, or all, from the front of `rest`.
-std::string_view take(std::string_view& rest, std::string_view separators) {
-  const std::size_t end = std::min(rest.find_first_of(separators), rest.size());
-  const std::string_view part = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return trim(part);
-}
-
-bool parse_number(std::string_view text, std::uint64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-Status wrong(std::string_view row, const std::string& what) {
-  return Status::error(Code::invalid_argument, "in the row \"" + std::string(row) + "\" " + what);
+std::vector<TableField> fields() {
+  std::vector<TableField> all;
+  for (const Field& field : kFields) {
+    all.push_back(field.text);
+  }
+  return all;
 }
 
 }  // namespace
@@ -71,60 +53,19 @@ Table Table::built_in() {
   return table;
 }
 
-Result<Table::Row> Table::parse_row(std::string_view text) {
-  std::string_view rest = text;
-  std::string_view head = take(rest, ":");
-  if (!head.starts_with("ranks ")) {
-    return wrong(text, "\"ranks NUMBER: ...\" or \"ranks any: ...\" was expected");
-  }
-  head = trim(head.substr(6));
-  Row row;
-  std::uint64_t number = 0;
-  if (head == "any") {
-    row.ranks = kAnyRanks;
-  } else if (parse_number(head, number) && number >= 1 && number <= transport::kMaxHostRanks) {
-    row.ranks = static_cast<int>(number);
-  } else {
-    return wrong(text, "\"" + std::string(head) + "\" is no number of ranks from 1 to " +
-                           std::to_string(transport::kMaxHostRanks) + " and not \"any\"");
-  }
-  row.thresholds = built_in().of(row.ranks);
-  while (!rest.empty()) {
-    std::string_view value = take(rest, ",");
-    const std::string_view name = take(value, " \t");
-    const auto* const field =
-        std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
-    if (field == kFields.end()) {
-      return wrong(text, "\"" + std::string(name) + "\" is none of inline, one_shot, staged, chunk and stream");
-    }
-    if (!parse_number(trim(value), number) || number < field->least || number > field->most) {
-      return wrong(text, std::string(name) + " needs a number of bytes from " + std::to_string(field->least) + " to " +
-                             std::to_string(field->most));
-    }
-    row.thresholds.*field->value = number;
-  }
-  return row;
-}
-
 Result<Table> Table::parse(std::string_view text) {
+  RONDE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, rows_of(text, kKind, transport::kMaxHostRanks));
   Table table;
-  while (!text.empty()) {
-    std::string_view line = take(text, "\n");
-    line = take(line, "#");
-    while (!line.empty()) {
-      const std::string_view row_text = take(line, ";");
-      if (row_text.empty()) {
-        continue;
-      }
-      RONDE_ASSIGN_OR_RETURN(Row row, parse_row(row_text));
-      if (!table.rows_.empty() && table.rows_.back().ranks >= row.ranks) {
-        return wrong(row_text, "the number of ranks is not greater than in the row before");
-      }
-      table.rows_.push_back(row);
+  for (const TextRow& row : rows) {
+    RONDE_ASSIGN_OR_RETURN(const auto numbers, numbers_of(row, fields()));
+    Thresholds thresholds = built_in().of(row.count);
+    for (std::size_t i = 0; i < kFields.size(); ++i) {
+      thresholds.*kFields[i].value = numbers[i].value_or(thresholds.*kFields[i].value);
     }
+    table.rows_.push_back({row.count, thresholds});
   }
   if (table.rows_.empty()) {
-    return Status::error(Code::invalid_argument, "the table has no row");
+    return built_in();
   }
   if (table.rows_.back().ranks != kAnyRanks) {
     table.rows_.push_back({kAnyRanks, built_in().of(kAnyRanks)});
@@ -133,22 +74,11 @@ Result<Table> Table::parse(std::string_view text) {
 }
 
 Result<std::optional<Table>> Table::from_environment() {
-  const std::optional<std::string> value = environment_text("RONDE_TABLE");
-  if (!value) {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, table_text_from_environment());
+  if (!text) {
     return std::optional<Table>();
   }
-  std::string text = *value;
-  if (!text.starts_with("ranks")) {
-    std::ifstream file(text);
-    if (!file) {
-      return Status::error(Code::invalid_argument, "RONDE_TABLE names the file " + text +
-                                                       ", which cannot be read; a table's text begins with \"ranks\"");
-    }
-    std::ostringstream content;
-    content << file.rdbuf();
-    text = content.str();
-  }
-  Result<Table> table = parse(text);
+  Result<Table> table = parse(*text);
   if (!table) {
     return table.status().with_context("RONDE_TABLE");
   }
@@ -164,9 +94,9 @@ std::string Table::text() const {
 }
 
 std::string Table::row_text(int ranks, const Thresholds& thresholds) {
-  std::string text = "ranks " + (ranks == kAnyRanks ? std::string("any") : std::to_string(ranks)) + ":";
+  std::string text = row_head(kKind, ranks);
   for (const Field& field : kFields) {
-    text += (field.name == kFields.front().name ? " " : ", ") + std::string(field.name) + " " +
+    text += (field.value == kFields.front().value ? " " : ", ") + std::string(field.text.name) + " " +
             std::to_string(thresholds.*field.value);
   }
   return text + "\n";

@@ -5,21 +5,21 @@
 //     ranks 2: inline 56, one_shot 1099511627776, staged 262144, chunk 262144, stream 8388608
 //     ranks any: inline 56, one_shot 2048, staged 65536, chunk 65536, stream 8388608
 //
-// Rows stand in ascending order of ranks and a world takes the first that is large enough for it; what a row does not
-// say is as in the built-in table. Rows end with a line or a semicolon; # begins a comment.
+// A world takes the first row that is large enough for it; what a row does not say is as in the built-in table. The
+// text may have rows for hosts, too, which are host_table.h's. Its syntax: table_text.h.
 //
 // The row in force is the same on all ranks of a group: host_thresholds.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "collectives/tuning/table_text.h"
 #include "types/thresholds.h"
 
 namespace ronde::collectives {
@@ -28,7 +28,7 @@ namespace ronde::collectives {
 using ronde::Thresholds;
 
 /// The row for worlds that are larger than any other row's.
-inline constexpr int kAnyRanks = std::numeric_limits<int>::max();
+inline constexpr int kAnyRanks = kAny;
 
 class Table {
  public:
@@ -36,8 +36,7 @@ class Table {
   static Table built_in();
   /// INVALID_ARGUMENT with the row and what is wrong in it.
   static Result<Table> parse(std::string_view text);
-  /// RONDE_TABLE, a path or, if it begins with "ranks", the text itself; none if it is not set. The error names the
-  /// variable.
+  /// That of table_text_from_environment(), if there is one. The error names the variable.
   static Result<std::optional<Table>> from_environment();
 
   /// What parse() reads.
@@ -54,7 +53,6 @@ class Table {
     Thresholds thresholds;
     bool operator==(const Row&) const = default;
   };
-  static Result<Row> parse_row(std::string_view text);
 
   std::vector<Row> rows_;
 };

@@ -59,20 +59,31 @@ TEST(Table, SaysWhatIsWrongInWhichRow) {
   EXPECT_NE(error_of("ranks 4: chunk 4096; ranks 4: chunk 4096").find("not greater"), std::string::npos);
 }
 
-TEST(Table, ComesFromTheEnvironmentAsTextOrFile) {
+TEST(Table, LeavesRowsOfHostsToTheOther) {
+  EXPECT_EQ(Table::parse("hosts any: turn 3").value(), Table::built_in());
+  EXPECT_EQ(Table::parse("hosts 2: turn 3; ranks 4: one_shot 1").value().of(4).one_shot, 1u);
+}
+
+TEST(TableText, ComesFromTheEnvironmentAsTextOrFile) {
   ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
-  EXPECT_EQ(Table::from_environment().value(), std::nullopt);
-  ASSERT_EQ(::setenv("RONDE_TABLE", "ranks any: chunk 4096", 1), 0);
-  EXPECT_EQ(Table::from_environment().value()->of(2).chunk, 4096u);
+  EXPECT_EQ(table_text_from_environment().value(), std::nullopt);
+  for (const char* text : {"ranks any: chunk 4096", "hosts any: turn 3"}) {
+    ASSERT_EQ(::setenv("RONDE_TABLE", text, 1), 0);
+    EXPECT_EQ(table_text_from_environment().value(), text);
+  }
+  EXPECT_EQ(Table::from_environment().value(), Table::built_in());
   const std::string path = testing::TempDir() + "table.txt";
   std::ofstream(path) << "ranks any: chunk 8192\n";
   ASSERT_EQ(::setenv("RONDE_TABLE", path.c_str(), 1), 0);
+  EXPECT_EQ(table_text_from_environment().value(), "ranks any: chunk 8192\n");
   EXPECT_EQ(Table::from_environment().value()->of(2).chunk, 8192u);
   std::ofstream(path) << "ranks any: chunk x\n";
   EXPECT_EQ(Table::from_environment().status().code(), Code::invalid_argument);
   EXPECT_NE(Table::from_environment().status().message().find("RONDE_TABLE"), std::string::npos);
   ASSERT_EQ(::setenv("RONDE_TABLE", "/no/such/file", 1), 0);
-  EXPECT_NE(Table::from_environment().status().message().find("/no/such/file"), std::string::npos);
+  EXPECT_EQ(table_text_from_environment().status().code(), Code::invalid_argument);
+  EXPECT_NE(table_text_from_environment().status().message().find("RONDE_TABLE"), std::string::npos);
+  EXPECT_NE(table_text_from_environment().status().message().find("/no/such/file"), std::string::npos);
   ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
 }
 

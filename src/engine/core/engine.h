@@ -98,6 +98,8 @@ class Engine {
   void propose_table(const Thresholds& thresholds) { inbox_.propose(thresholds); }
   /// The row in force.
   Thresholds thresholds() const { return table_.get(); }
+  /// The same as a row of text (Backend::table_row()). Any thread.
+  std::string table_row() const { return backend_.table_row(table_.get()); }
   /// By what plans are executed.
   std::string_view backend_name() const { return backend_.name(); }
   /// Before a caller waits for the ticket.

@@ -144,11 +144,31 @@ struct Met {
 };
 
 JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
-                                std::vector<int> first_of = {}) {
+                                const collectives::HostTable& table, std::vector<int> first_of = {}) {
   const transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   return connect_by_messages(
       std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->bells().ring(bell->rank()); },
-      std::move(first_of), std::move(links.groups));
+      std::move(first_of), std::move(links.groups), table);
+}
+
+/// Rank 0's table is everyone's.
+Result<collectives::HostTable> agree_on_table(store::Store& store, const std::string& scope, const Topology& topology,
+                                              Nanoseconds deadline) {
+  store::Value own;
+  if (topology.rank == 0) {
+    RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> given, collectives::table_text_from_environment());
+    const std::string text = given.value_or("");
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+    own.bytes.assign(bytes.begin(), bytes.end());
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> all,
+                         store.exchange(scope + "/table", topology.rank, topology.size, std::move(own),
+                                        time_left(RealClock(), deadline)));
+  const std::vector<std::byte>& first = all.front().bytes;
+  if (first.empty()) {
+    return collectives::HostTable::built_in();
+  }
+  return collectives::HostTable::parse({reinterpret_cast<const char*>(first.data()), first.size()});
 }
 
 /// Through what ranks of several hosts reach each other, if not by TCP.
@@ -181,7 +201,8 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
                                                 address, tcp_options(settings), time_left(RealClock(), deadline)));
-  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank),
+  RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, agree_on_table(*opened.store, scope, topology, deadline));
+  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank, table),
              clock_by(*opened.store, deadline)};
 }
 
@@ -203,8 +224,10 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
                                tcp_options(settings), time_left(RealClock(), deadline), ofi_options(settings)));
-  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of),
-             clock_by(*opened.store, deadline)};
+  RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, agree_on_table(*opened.store, scope, topology, deadline));
+  JobConnections connections =
+      connections_over(std::move(made.own), std::move(made.links), topology.rank, table, hosts.first_of);
+  return Met{nullptr, std::move(connections), clock_by(*opened.store, deadline)};
 }
 
 /// As the settings and the kind of store say.
@@ -356,6 +379,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
                                            const Clock& clock, std::shared_ptr<GroupIds> ids) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
   RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
+  RONDE_RETURN_IF_ERROR(collectives::HostTable::from_environment().status());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));

@@ -57,7 +57,7 @@ Connections in_memory(const transport::HostArena& job, const std::shared_ptr<tra
 /// `first_of`: as connect_by_messages() has it, for each member.
 Connections by_links(const std::shared_ptr<transport::HostArena>& own, std::vector<transport::PeerInfo> who, int rank,
                      transport::GroupLinks links, std::function<void()> wake, std::vector<int> first_of,
-                     std::unique_ptr<transport::ArenaMemory> memory) {
+                     std::unique_ptr<transport::ArenaMemory> memory, const collectives::HostTable& table) {
   Connections made = woken_in(*own, own);
   made.processes.assign(who.size(), -1);  // links tell of their ends
   made.memory = std::move(memory);
@@ -66,7 +66,7 @@ Connections by_links(const std::shared_ptr<transport::HostArena>& own, std::vect
   made.who = std::move(who);
   made.agreement = std::move(links.agreement);
   auto peers = std::make_unique<transport::MessagePeers>(*made.mailbox, std::move(wake));
-  auto backend = backend::make_message_backend(*made.mailbox, collectives::RankLayout(std::move(first_of)));
+  auto backend = backend::make_message_backend(*made.mailbox, collectives::RankLayout(std::move(first_of)), table);
   peers->before_frozen([&published = *backend] { published.announce(); });
   made.peers = std::move(peers);
   made.backend = std::move(backend);
@@ -140,11 +140,12 @@ class GroupsByLinks final : public PlacedGroups {
  public:
   GroupsByLinks(std::shared_ptr<transport::HostArena> own, int rank, std::shared_ptr<transport::SharedHeap> heap,
                 std::vector<transport::PeerInfo> who, std::vector<int> first_of,
-                std::shared_ptr<transport::LinksForGroups> links)
+                std::shared_ptr<transport::LinksForGroups> links, collectives::HostTable table)
       : PlacedGroups(std::move(own), rank, false, std::move(heap)),
         who_(std::move(who)),
         first_of_(std::move(first_of)),
-        links_(std::move(links)) {}
+        links_(std::move(links)),
+        table_(std::move(table)) {}
 
   Result<Connections> connect(const GroupPart& part, const Words& words) override {
     const std::vector<std::int64_t>& number = words.front();
@@ -169,7 +170,7 @@ class GroupsByLinks final : public PlacedGroups {
     };
     return by_links(arena_, std::move(who), part.own,
                     links_->open(static_cast<std::uint64_t>(number[0]), part.ranks, call_it), wake, std::move(first_of),
-                    std::make_unique<transport::ArenaMemory>(*arena_, Holds::own_rank, heap_));
+                    std::make_unique<transport::ArenaMemory>(*arena_, Holds::own_rank, heap_), table_);
   }
 
  private:
@@ -180,6 +181,7 @@ class GroupsByLinks final : public PlacedGroups {
   const std::vector<transport::PeerInfo> who_;
   const std::vector<int> first_of_;
   const std::shared_ptr<transport::LinksForGroups> links_;
+  const collectives::HostTable table_;
 };
 
 }  // namespace
@@ -207,7 +209,8 @@ Status go_by_library(Connections& connections, std::shared_ptr<backend::Collecti
 
 JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
                                    int rank, transport::GroupLinks links, std::function<void()> wake,
-                                   std::vector<int> first_of, std::shared_ptr<transport::LinksForGroups> groups) {
+                                   std::vector<int> first_of, std::shared_ptr<transport::LinksForGroups> groups,
+                                   const collectives::HostTable& table) {
   if (first_of.empty()) {
     first_of.resize(who.size());
     std::iota(first_of.begin(), first_of.end(), 0);
@@ -215,10 +218,11 @@ JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, st
   auto memory = std::make_unique<transport::ArenaMemory>(*own, Holds::own_rank);
   std::unique_ptr<GroupConnector> connector;
   if (groups) {
-    connector = std::make_unique<GroupsByLinks>(own, rank, memory->heap(), who, first_of, std::move(groups));
+    connector = std::make_unique<GroupsByLinks>(own, rank, memory->heap(), who, first_of, std::move(groups), table);
   }
   return {
-      by_links(own, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of), std::move(memory)),
+      by_links(own, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of), std::move(memory),
+               table),
       std::move(connector)};
 }
 

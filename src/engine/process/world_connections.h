@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/staged/collective_library.h"
+#include "collectives/tuning/host_table.h"
 #include "collectives/tuning/table.h"
 #include "engine/groups/group_connector.h"
 #include "engine/membership/connections.h"
@@ -30,10 +31,12 @@ Status go_by_library(Connections& connections, std::shared_ptr<backend::Collecti
 
 /// Of a job whose members reach each other by messages. `own`: this rank's arena, with no other rank in it. `wake`: as
 /// MessagePeers has it. `first_of`: by member, the lowest one with which links go through memory; empty: with none.
-/// `groups`: the links of groups within the job; null: there can be none.
+/// `groups`: the links of groups within the job; null: there can be none. `table`: by which the job and groups within
+/// it reduce, the same on every rank.
 JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
                                    int rank, transport::GroupLinks links, std::function<void()> wake,
                                    std::vector<int> first_of = {},
-                                   std::shared_ptr<transport::LinksForGroups> groups = nullptr);
+                                   std::shared_ptr<transport::LinksForGroups> groups = nullptr,
+                                   const collectives::HostTable& table = collectives::HostTable::built_in());
 
 }  // namespace ronde::engine

@@ -18,6 +18,7 @@ class ForwardingBackend : public backend::Backend {
   Result<std::unique_ptr<Operation>> launch(const Plan& plan) override { return inner_->launch(plan); }
   Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
   void set_thresholds(const Thresholds& thresholds) override { inner_->set_thresholds(thresholds); }
+  std::string table_row(const Thresholds& thresholds) const override { return inner_->table_row(thresholds); }
   BucketLayout* layout() override { return inner_->layout(); }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
     return inner_->prepare(bucket, thresholds);

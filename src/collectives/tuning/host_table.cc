@@ -1,0 +1,75 @@
+#include "collectives/tuning/host_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/tuning/table_text.h"
+
+namespace ronde::collectives {
+
+namespace {
+
+using messages::MessageLimits;
+
+constexpr std::string_view kKind = "hosts";
+constexpr int kMostHosts = 1 << 20;
+/// In one message goes what links take at once.
+constexpr std::uint64_t kMostAtOnce = std::uint64_t{4} << 20;
+
+struct Field {
+  TableField text;
+  std::size_t MessageLimits::*value;
+};
+
+constexpr std::array<Field, 4> kFields = {{
+    {{"one_turn", 0, kMostAtOnce}, &MessageLimits::one_turn},
+    {{"gathered", 0, std::uint64_t{1} << 30}, &MessageLimits::gathered},
+    {{"turn", 0, 1 << 20}, &MessageLimits::turn},
+    {{"chunk", 128, kMostAtOnce, 128}, &MessageLimits::chunk},
+}};
+
+std::vector<TableField> fields() {
+  std::vector<TableField> all;
+  for (const Field& field : kFields) {
+    all.push_back(field.text);
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<HostTable> HostTable::parse(std::string_view text) {
+  RONDE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, rows_of(text, kKind, kMostHosts));
+  HostTable table;
+  for (const TextRow& row : rows) {
+    RONDE_ASSIGN_OR_RETURN(const auto numbers, numbers_of(row, fields()));
+    MessageLimits limits;
+    for (std::size_t i = 0; i < kFields.size(); ++i) {
+      limits.*kFields[i].value = numbers[i].value_or(limits.*kFields[i].value);
+    }
+    table.rows_.push_back({row.count, limits});
+  }
+  return table;
+}
+
+Result<HostTable> HostTable::from_environment() {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, table_text_from_environment());
+  Result<HostTable> table = text ? parse(*text) : built_in();
+  return table ? std::move(table) : table.status().with_context("RONDE_TABLE");
+}
+
+std::string HostTable::row_text(int hosts, const MessageLimits& limits) {
+  std::string text = row_head(kKind, hosts);
+  for (const Field& field : kFields) {
+    text += (field.value == kFields.front().value ? " " : ", ") + std::string(field.text.name) + " " +
+            std::to_string(limits.*field.value);
+  }
+  return text + "\n";
+}
+
+MessageLimits HostTable::of(int hosts) const {
+  const auto row = std::find_if(rows_.begin(), rows_.end(), [hosts](const Row& each) { return hosts <= each.hosts; });
+  return row == rows_.end() ? MessageLimits() : row->limits;
+}
+
+}  // namespace ronde::collectives

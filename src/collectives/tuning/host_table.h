@@ -1,0 +1,44 @@
+// The table of limits between hosts: which schedule an all-reduce takes whose bytes travel as messages, by how many
+// hosts there are and bytes. In the text of the table of one host (table.h):
+//
+//     # up to so many hosts; bytes, but for turn
+//     hosts 2: one_turn 32768, gathered 262144, turn 2, chunk 262144
+//     hosts any: one_turn 32768, gathered 262144, turn 2, chunk 262144
+//
+// A group takes the first row that is large enough for its hosts; what a row does not say is as built in. All ranks of
+// a job go by the first one's table: ranks with different rows would wait for each other for ever.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/schedule/message_limits.h"
+
+namespace ronde::collectives {
+
+class HostTable {
+ public:
+  /// Measured where docs/algorithms.md says.
+  static HostTable built_in() { return HostTable(); }
+  /// INVALID_ARGUMENT with the row and what is wrong in it.
+  static Result<HostTable> parse(std::string_view text);
+  /// That of table_text_from_environment(), if there is one, else the built-in one. The error names the variable.
+  static Result<HostTable> from_environment();
+
+  /// One row of it, as parse() reads it.
+  static std::string row_text(int hosts, const messages::MessageLimits& limits);
+  /// The row for so many hosts.
+  messages::MessageLimits of(int hosts) const;
+
+ private:
+  struct Row {
+    int hosts = 0;
+    messages::MessageLimits limits;
+  };
+
+  std::vector<Row> rows_;  ///< in ascending order; what is more than the last is as built in
+};
+
+}  // namespace ronde::collectives

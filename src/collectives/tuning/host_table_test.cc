@@ -1,0 +1,56 @@
+#include "collectives/tuning/host_table.h"
+
+#include <gtest/gtest.h>
+
+namespace ronde::collectives {
+namespace {
+
+using messages::MessageLimits;
+
+std::string wrong_with(std::string_view text) {
+  const Result<HostTable> table = HostTable::parse(text);
+  EXPECT_FALSE(table) << text;
+  EXPECT_EQ(table.status().code(), Code::invalid_argument);
+  return table.status().message();
+}
+
+TEST(HostTable, TakesTheFirstRowThatIsLargeEnough) {
+  const Result<HostTable> table = HostTable::parse(
+      "# of this cluster\n"
+      "hosts 2: one_turn 65536\n"
+      "hosts 16: turn 5, chunk 131072  # the rest as built in\n");
+  ASSERT_TRUE(table) << table.status().message();
+  EXPECT_EQ(table.value().of(2).one_turn, 65536u);
+  EXPECT_EQ(table.value().of(2).turn, MessageLimits().turn);
+  EXPECT_EQ(table.value().of(3).turn, 5u);
+  EXPECT_EQ(table.value().of(16).chunk, 131072u);
+  EXPECT_EQ(table.value().of(17).turn, MessageLimits().turn);
+  EXPECT_EQ(table.value().of(17).chunk, MessageLimits().chunk);
+  EXPECT_EQ(HostTable::parse("ranks 2: chunk 4096; hosts any: turn 7").value().of(4096).turn, 7u);
+  EXPECT_EQ(HostTable::parse("ranks 2: chunk 4096").value().of(3).turn, MessageLimits().turn);
+}
+
+TEST(HostTable, ReadsWhatItPrints) {
+  MessageLimits limits;
+  limits.one_turn = 1000;
+  limits.gathered = 9999;
+  limits.turn = 9;
+  limits.chunk = 4096;
+  const std::string text = HostTable::row_text(3, limits);
+  EXPECT_EQ(text, "hosts 3: one_turn 1000, gathered 9999, turn 9, chunk 4096\n");
+  const MessageLimits again = HostTable::parse(text).value().of(3);
+  EXPECT_EQ(HostTable::row_text(3, again), text);
+}
+
+TEST(HostTable, SaysWhatIsWrongInWhichRow) {
+  EXPECT_NE(wrong_with("").find("no row"), std::string::npos);
+  EXPECT_NE(wrong_with("host 2: turn 5").find("\"host 2: turn 5\""), std::string::npos);
+  EXPECT_NE(wrong_with("hosts two: turn 1").find("two"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 2: inline 5").find("none of one_turn, gathered, turn and chunk"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 2: chunk 200").find("a multiple of 128"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 2: one_turn 4194305").find("0 to 4194304"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 4: turn 1; hosts 4: turn 2").find("not greater"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ronde::collectives

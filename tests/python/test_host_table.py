@@ -1,0 +1,74 @@
+"""The table of limits between hosts: rank 0's is everyone's, whatever it says the sums are right, and `ronde bench --table`
+measures one. The hosts are ranks that are told so."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+RONDE = str(Path(sysconfig.get_path("scripts")) / "ronde")
+
+#: Each rank is on a host of its own; ranks but the first have a table of their own, which counts for nothing.
+AS_HOST = (
+    "export RONDE_TRANSPORT=hosts RONDE_HOST_ID=host$((RONDE_RANK / {each})); "
+    "[ $RONDE_RANK = 0 ] || export RONDE_TABLE='hosts any: turn 3, one_turn 128'; exec \"$@\""
+)
+
+PROGRAM = """
+import numpy as np, ronde.numpy as rnp, sys
+rnp.init()
+rank, size = rnp.rank(), rnp.size()
+some = rnp.add_process_set(range(0, size, 2))
+for step in range(12):
+    for count in (1, 40, 300, 3000, 30_000):
+        for kind in (np.float32, np.int64):
+            values = (np.arange(count) % 7 + rank + step).astype(kind)
+            rnp.allreduce_(values, rnp.Sum, name=f"of {count} {kind.__name__}")
+            right = (np.arange(count) % 7 + step).astype(kind) * size + sum(range(size))
+            assert (values == right).all(), (step, count, values[:3], right[:3])
+    if some.included():
+        assert rnp.allreduce(np.ones(3), rnp.Sum, process_set=some)[0] == some.size()
+rnp.shutdown()
+"""
+
+
+def run(ranks, each, table, *command):
+    environment = {**os.environ, **({"RONDE_TABLE": table} if table else {})}
+    for name in [name for name in environment if name in ("RONDE_RANK", "RONDE_SIZE", "RONDE_STORE", "RONDE_HOST_ID")]:
+        del environment[name]
+    words = [RONDE, "run", "--no-prefix", "-n", str(ranks), "--", "bash", "-c", AS_HOST.format(each=each), "-", *command]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("ranks, each", [(6, 2), (8, 1)])
+@pytest.mark.parametrize("table", [
+    None,
+    "hosts any: one_turn 0, turn 1000",
+    "hosts 2: turn 5; hosts any: one_turn 4194304, gathered 1073741824, turn 0, chunk 128; ranks 2: chunk 4096",
+])
+def test_sums_are_right_whatever_the_table(ranks, each, table):
+    done = run(ranks, each, table, sys.executable, "-c", PROGRAM)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_bench_measures_a_row_that_ronde_table_takes():
+    done = run(4, 2, None, RONDE, "bench", "--table")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"# measured between 2 hosts of 4 ranks, .*\n# before: hosts 2: one_turn 32768, gathered 262144, turn 2, chunk 262144\n"
+        r"hosts 2: one_turn \d+, gathered \d+, turn \d+\n", done.stdout), done.stdout
+    assert "measuring turns, round 3 of 3" in done.stderr
+    again = run(4, 2, done.stdout, sys.executable, "-c", PROGRAM)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_wrong_row_is_named():
+    done = run(2, 1, "hosts 2: turns 3", sys.executable, "-c", PROGRAM)
+    assert done.returncode != 0
+    assert 'RONDE_TABLE: in the row "hosts 2: turns 3" "turns" is none of one_turn, gathered, turn and chunk' in done.stderr
