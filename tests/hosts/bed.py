@@ -151,6 +151,13 @@ class Host:
         done = self.run_in_switch(*command)
         assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}"
 
+    def start_in_switch(self, *command: Argument) -> HostProcess:
+        """Starts what runs where the switch is until it is killed; its standard input and output are pipes."""
+        process = HostProcess([*self.bed.enter(self.bed.pid), *map(str, command)], env=plain_environment(), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.bed.note(process)
+        return process
+
     # ---- The host itself
 
     def begin(self) -> None:

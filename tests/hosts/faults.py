@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
-    from bed import Host
+    from bed import Host, HostProcess
+
+HERE = Path(__file__).resolve().parent
+
+_LIMIT_S = 90.0  # of what changes a network
 
 # What ssh carries is not touched where a test looks into its hosts by it. (nft makes one comparison of two that are next
 # to each other: "tcp dport != 22 tcp sport != 22" is true where only one of both is not 22.)
@@ -17,6 +23,7 @@ class Faults:
 
     def __init__(self, host: "Host") -> None:
         self._host = host
+        self._wire: Optional["HostProcess"] = None
 
     # ---- Speed
 
@@ -33,6 +40,33 @@ class Faults:
     def packets_as_on_the_wire(self) -> None:
         """No packets of 64 KiB: one that is lost is then as large as on a real wire. Not undone by heal()."""
         self._host.check("ethtool", "-K", "eth0", "tso", "off", "gso", "off", "gro", "off")
+
+    def wire(self, delay_ms: float = 0, jitter_ms: float = 0, reordered: float = 0, twice: float = 0) -> None:
+        """All that passes the cable comes later, in both directions: by the delay and up to the jitter. So many percent come
+        after what was sent behind them, and so many twice (wire.py). At most some hundred Mbit/s."""
+        self._unplug_wire()
+        ends = f"{self._host.port}w", f"{self._host.port}x"
+        self._host.in_switch("ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+        whole = "tso off gso off gro off tx off".split()  # what the wire reads is no larger than it takes, and has checksums
+        self._host.check("ethtool", "-K", "eth0", *whole)
+        self._host.in_switch("ethtool", "-K", ends[1], *whole)
+        self._host.in_switch("ip", "link", "set", ends[1], "master", "br0", "up")
+        self._host.in_switch("ip", "link", "set", ends[0], "up")
+        self._host.in_switch("ip", "link", "set", self._host.port, "nomaster", "promisc", "on")
+        self._wire = self._host.start_in_switch(
+            sys.executable, HERE / "wire.py", self._host.port, ends[0], delay_ms, jitter_ms, reordered, twice
+        )
+        assert self._wire.stdout is not None
+        said = self._wire.stdout.readline()
+        assert said == "ready\n", f"the wire cannot be started: {said}"
+
+    def _unplug_wire(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.kill()
+            wire.wait(_LIMIT_S)
+            self._host.in_switch("ip", "link", "del", f"{self._host.port}w")
+            self._host.in_switch("ip", "link", "set", self._host.port, "master", "br0", "promisc", "off")
 
     # ---- Packets. `of`: only what comes from that host.
 
@@ -60,6 +94,7 @@ class Faults:
         """Undoes all of the above, and a link that is down."""
         for name in ("loss", "deaf", "reset", "corrupt"):
             self._nft(f"table inet bed_{name}\ndelete table inet bed_{name}\n")
+        self._unplug_wire()
         # There may be none to remove.
         self._host.run("tc", "qdisc", "del", "dev", "eth0", "root")
         self._host.run_in_switch("tc", "qdisc", "del", "dev", self._host.port, "root")

@@ -24,6 +24,7 @@ NEEDS = {
     "namespaces": "hosts with network, process and mount namespaces of their own",
     "rate": "links with a rate (tc's tbf)",
     "faults": "packets dropped, changed and refused (nft)",
+    "wire": "packets that come late, twice and in another order (wire.py, ethtool)",
     "ssh": "a real sshd in each host",
     "slurm": "a real Slurm over the hosts",
     "pmix": "PMIx under Slurm",
@@ -35,9 +36,9 @@ NEEDS = {
     "time": "monotonic clocks of their own",
 }
 _OF_ROOT = ("ssh", "slurm", "bubblewrap", "podman")
-_PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
+_PROGRAMS = {"rate": "tc", "faults": "nft", "wire": "ethtool", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
              "open-mpi": "mpirun.openmpi", "bubblewrap": "bwrap", "podman": "podman"}
-_PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server",
+_PACKAGES = {"tc": "iproute2", "ethtool": "ethtool", "nft": "nftables", "/usr/sbin/sshd": "openssh-server",
              "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich",
              "mpirun.openmpi": "openmpi-bin", "bwrap": "bubblewrap", "podman": "podman, with runc"}
 

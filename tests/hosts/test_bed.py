@@ -158,6 +158,57 @@ def test_packets_are_lost(bed):
     wait_until(lambda: lost(two, 1) == 0, "a link that is up again")
 
 
+DATAGRAMS = """
+import socket, sys
+host, count = sys.argv[2], 150
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+    if sys.argv[1] == "receive":
+        own.bind((host, 5000))
+        own.settimeout(60)
+        print("ready", flush=True)
+        numbers = []
+        while not numbers or numbers[-1] != count:
+            numbers.append(int(own.recv(100)))
+            own.settimeout(2)
+        print(*numbers)
+    else:
+        for number in range(count):
+            own.sendto(str(number).encode(), (host, 5000))
+        import time
+        time.sleep(0.3)
+        own.sendto(str(count).encode(), (host, 5000))
+"""
+
+
+@pytest.mark.hosts(3, "wire")
+def test_a_wire_is_late_and_brings_things_twice_and_in_another_order(bed):
+    one, two, three = bed.hosts
+
+    def numbers():
+        receiver = two.start(sys.executable, "-c", DATAGRAMS, "receive", two.address, stdout=subprocess.PIPE)
+        assert receiver.stdout.readline() == "ready\n"
+        one.check(sys.executable, "-c", DATAGRAMS, "send", two.address)
+        out, _ = receiver.communicate(timeout=60)
+        return [int(word) for word in out.split()]
+
+    def round_trip(host):
+        one.check("ping", "-c1", "-w20", host.address)  # who has which address is known then
+        said = one.check("ping", "-c3", "-i0.2", "-w20", host.address)
+        return float(said.rpartition(" = ")[2].split("/")[0])  # the least of them
+
+    assert numbers() == list(range(151))
+    two.faults.wire(delay_ms=30)
+    assert 60 <= round_trip(two) < 1000 and round_trip(three) < 30
+    assert numbers() == list(range(151)), "they keep their order"
+    two.faults.wire(reordered=20, twice=20)
+    came = numbers()
+    assert sorted(set(came)) == list(range(151)) and len(came) > 160 and came != sorted(came)
+    first_times = list(dict.fromkeys(came))
+    assert sum(a > b for a, b in zip(first_times, first_times[1:])) > 5
+    two.faults.heal()
+    assert numbers() == list(range(151)) and round_trip(two) < 30
+
+
 @pytest.mark.hosts(2, "rate")
 def test_a_link_has_a_rate(bed):
     one, two = bed.hosts

@@ -34,6 +34,36 @@ def test_values_are_right_where_packets_are_lost(bed, percent):  # 13
     assert len(set(digests)) == 1
 
 
+#: How a wire treats packets; see faults.wire().
+WIRES = {
+    "late": {"delay_ms": 20, "jitter_ms": 10},
+    "in another order": {"delay_ms": 1, "reordered": 10},
+    "twice": {"delay_ms": 0.2, "twice": 5},
+    "all of it": {"delay_ms": 2, "jitter_ms": 2, "reordered": 5, "twice": 5},
+}
+
+
+@pytest.mark.hosts(3, "wire")
+@pytest.mark.parametrize("wire", WIRES)
+def test_sums_are_right_where_packets_come_late_twice_or_in_another_order(bed, wire):  # 13
+    """No host is taken for dead meanwhile."""
+    job = ByHand(bed, bed.hosts, "steps.py", 30_000, 10, RONDE_HOST_TIMEOUT_S="5")
+    for host in bed.hosts:
+        host.faults.wire(**WIRES[wire])
+    for rank in range(3):
+        job.read_to(rank, "right")
+
+
+@pytest.mark.long
+@pytest.mark.hosts(3, "wire")
+@pytest.mark.parametrize("protection", ["checksum", "encrypt"])
+def test_values_are_right_where_packets_come_as_they_like(bed, protection):  # 13
+    job = ByHand(bed, bed.hosts, "operations.py", RONDE_HOST_TIMEOUT_S="10", RONDE_TCP_INTEGRITY=protection)
+    for host in bed.hosts:
+        host.faults.wire(jitter_ms=0.2, reordered=5, twice=5)
+    assert len(set(job.succeed(200))) == 1
+
+
 @pytest.mark.hosts(2, "rate")
 @pytest.mark.long
 def test_a_slow_link_is_not_a_dead_host(bed):  # 14
