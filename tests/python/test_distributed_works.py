@@ -339,28 +339,6 @@ def test_a_hook_that_looks_at_its_future_itself(world, look):
 
 
 @pytest.mark.ranks(2)
-def test_futures_of_a_pass_that_an_error_has_ended(world):
-    tensor = torch.ones(3)
-    futures: List[Any] = []
-
-    class Fails(torch.autograd.Function):
-        """Begins a reduction in its backward pass and fails."""
-
-        @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            return x * 2
-
-        @staticmethod
-        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-            futures.append(dist.all_reduce(tensor, async_op=True).get_future())
-            raise RuntimeError("on purpose")
-
-    with pytest.raises(RuntimeError, match="on purpose"):
-        Fails.apply(torch.ones(1, requires_grad=True)).backward()
-    assert futures[0].wait()[0].tolist() == [world] * 3
-
-
-@pytest.mark.ranks(2)
 def test_a_pair_whose_futures_are_out_in_a_backward_pass(rank):
     """The one is done when the other was called: nothing may wait for the first before."""
     got = torch.empty(1)

@@ -7,24 +7,36 @@ behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls b
 A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
 ``wait()`` of any future first brings to its end what this thread has left, ``done()`` what of it has ended. C++ (DDP)
 looks at the end, but for DDP's first step with a static graph: what begins and waits for all reductions there says so
-(:func:`at_once`).
+(:func:`at_once`), and each is brought to its end where its future is asked for.
 
-Where another thread looks, or a callback is to tell somebody, the thread of the pass may be waiting for just that: what
-was left is then for the thread of the group, as outside of a pass.
+Where another thread looks, or a callback is to tell somebody, the thread of the pass may be waiting for just that, and
+nobody knows. So it is watched meanwhile: if it sleeps on a lock for a second, what was left is for the thread of the
+group, as outside of a pass.
+
+A pass that an error ends does not call what was queued for its end. Its futures fail then: what is behind them would
+run at another time than on other ranks, or in the next pass.
 """
 
 from __future__ import annotations
 
+import _thread
 import collections
 import contextlib
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator
+import time
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, NamedTuple
 
 import torch
 
+from ronde.torch.distributed._blocked_threads import LOOKS, BlockedThreads
+
 if TYPE_CHECKING:
     from ronde.torch.distributed._work import Work
+
+
+#: Between two looks at threads that have left something, in seconds: LOOKS of them are a second.
+_LOOK_S = 1.0 / LOOKS
 
 
 class _Left(threading.local):
@@ -35,9 +47,17 @@ class _Left(threading.local):
         self.is_looked_at = False  # by C++, before the pass ends
 
 
+class _OfThread(NamedTuple):
+    """What a thread has left that has left something."""
+
+    native_id: int
+    works: Deque[Work]
+
+
 _left = _Left()
-#: What each thread has left that has left something, by its id.
-_left_by: Dict[int, Deque[Work]] = {}
+#: By Python's id of the thread.
+_left_by: Dict[int, _OfThread] = {}
+_watches = _thread.allocate_lock()  # held while a thread does
 _is_looking = False
 
 #: Whether a future is done; unlike ``done()`` brings nothing to its end.
@@ -45,13 +65,25 @@ is_done: Callable[[Any], bool] = torch._C.Future.done
 
 
 def leave(work: Work) -> bool:
-    """Its future was asked for in the pass that this thread runs, which calls :func:`bring_to_end` when it ends. False:
-    it cannot be left, since nobody would see who looks at it sooner."""
-    if not _is_looking or _left.is_looked_at:
+    """Its future was asked for in the pass that this thread runs, which calls :func:`bring_to_end` when it ends, or
+    :func:`dismiss`. False: it cannot be left, since nobody would see who looks at it sooner."""
+    if not _is_looking:
         return False
+    if _left.is_looked_at:
+        work._bring_to_end()
+        return True
     _left.works.append(work)
-    _left_by[threading.get_ident()] = _left.works
+    _left_by[threading.get_ident()] = _OfThread(threading.get_native_id(), _left.works)
     return True
+
+
+def dismiss(work: Work) -> bool:
+    """An error has ended the pass in which its future was asked for. False: somebody has looked at it before, and ends it."""
+    for left in list(_left_by.values()):
+        if work in left.works:
+            left.works.remove(work)
+            return True
+    return False
 
 
 @contextlib.contextmanager
@@ -88,11 +120,28 @@ def _forget_ended(works: Deque[Work]) -> None:
         works.popleft()
 
 
-def hand_over() -> None:
-    """All that any thread has left goes to the threads of the groups, in order. Waits for nothing."""
-    for works in list(_left_by.values()):
-        for work in list(works):
-            work._completer.add(work)
+def watch() -> None:
+    """Until nothing is left any more: what a blocked thread has left goes to the threads of the groups, in order. Waits for
+    nothing."""
+    if _watches.acquire(blocking=False):
+        try:
+            _thread.start_new_thread(_watch, ())
+        except RuntimeError:  # no thread can be started now
+            _watches.release()
+
+
+def _watch() -> None:
+    blocked = BlockedThreads()
+    try:
+        while any(left.works for left in list(_left_by.values())):
+            time.sleep(_LOOK_S)
+            for ident, left in list(_left_by.items()):
+                if left.works and blocked.look(ident, left.native_id):
+                    _left_by.pop(ident, None)
+                    for work in list(left.works):
+                        work._completer.add(work)
+    finally:
+        _watches.release()
 
 
 def look_at_waits() -> None:
@@ -103,7 +152,7 @@ def look_at_waits() -> None:
     kind: Any = torch._C.Future
     kind.wait = _after(bring_to_end, kind.wait)
     kind.done = _after(bring_ended_to_end, kind.done)
-    kind.add_done_callback = _after_handing_over(kind.add_done_callback)
+    kind.add_done_callback = _watched(kind.add_done_callback)
     _is_looking = True
 
 
@@ -114,17 +163,17 @@ def _after(bring: Callable[[], None], method: Any) -> Any:
             if _left.works:
                 bring()
             elif not is_done(self):
-                hand_over()
+                watch()
         return method(self)
 
     return look
 
 
-def _after_handing_over(method: Any) -> Any:
+def _watched(method: Any) -> Any:
     @functools.wraps(method)
     def listen(self: Any, callback: Any) -> Any:
         if _left_by and not is_done(self):
-            hand_over()
+            watch()
         return method(self, callback)
 
     return listen

@@ -109,7 +109,7 @@ class Work(dist.Work):
                 return self._future
             self._trigger = torch.futures.Future()
             # Only an error raised in a continuation is one that C++, DDP for instance, understands.
-            self._future = self._trigger.then(lambda _: self.result())
+            self._future = self._trigger.then(lambda over: over.value() or self.result())
             is_over = self._is_over
         if is_over:
             self._trigger.set_result(None)
@@ -119,7 +119,7 @@ class Work(dist.Work):
         # A send or recv may wait for what the program does next, so that one is left to the thread of the group.
         in_pass = in_backward_pass()
         if in_pass:
-            torch.autograd.Variable._execution_engine.queue_callback(_ending(self))
+            torch.autograd.Variable._execution_engine.queue_callback(_Ending(self))
         if not in_pass or self._is_pairwise or not _left_futures.leave(self):
             self._completer.add(self)
         return self._future
@@ -228,6 +228,14 @@ class Work(dist.Work):
             operation.abandon()
         self._end(complete)
 
+    def _fail_future(self) -> None:
+        """The pass in which the future was asked for was ended by an error: nothing that expects a result runs behind it."""
+        with self._lock:
+            trigger, self._trigger = self._trigger, None
+        if trigger is not None:
+            text = f"'{self._name}': an error has ended the backward pass in which this future was asked for"
+            trigger.set_exception(RondeError(text, _abi.CANCELLED))
+
     def _end(self, complete: Callable[[Any], None]) -> None:
         with self._lock:
             self._operation = None
@@ -297,18 +305,27 @@ def _wait_for(operation: Operation, limit: float) -> bool:
     return True
 
 
-def _ending(work: Work) -> Callable[[], None]:
-    """Returns when the work has ended, and what was left before it. It does not keep the work and so its tensors: what
-    has not ended is kept by who will end it."""
-    weak = weakref.ref(work)
+class _Ending:
+    """Called at the end of a pass: returns when the work has ended, and what was left before it. It does not keep the work
+    and so its tensors: what has not ended is kept by who will end it. Autograd drops it where an error ends the pass."""
 
-    def until_ended() -> None:
+    __slots__ = ("_work", "_was_called")
+
+    def __init__(self, work: Work) -> None:
+        self._work = weakref.ref(work)
+        self._was_called = False
+
+    def __call__(self) -> None:
+        self._was_called = True
         _left_futures.bring_to_end()
-        still = weak()
+        still = self._work()
         if still is not None:
             still._bring_to_end()
 
-    return until_ended
+    def __del__(self) -> None:
+        work = None if self._was_called else self._work()
+        if work is not None and _left_futures.dismiss(work):
+            work._fail_future()
 
 
 class Done(dist.Work):
