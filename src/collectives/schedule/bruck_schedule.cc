@@ -8,9 +8,6 @@ namespace ronde::collectives {
 
 namespace {
 
-constexpr int kFromInputs = 0;
-constexpr int kFromOutputs = 1;
-
 class BruckSchedule final : public Schedule {
  public:
   BruckSchedule(int rank, const RankLayout& layout, std::size_t bytes, std::size_t turn)
@@ -57,6 +54,9 @@ class BruckSchedule final : public Schedule {
   }
 
  private:
+  static constexpr int kFromInputs = 0;
+  static constexpr int kFromOutputs = 1;
+
   static std::size_t hosts_of(const RankLayout& layout) { return static_cast<std::size_t>(layout.hosts()); }
   /// The stage in which ranks that are not the first of a host hear the result.
   std::size_t of_result() const { return 1 + radices_.size(); }

@@ -19,6 +19,7 @@
 #include "collectives/schedule/host_reduce_scatter_schedule.h"
 #include "collectives/schedule/kept_inputs.h"
 #include "collectives/schedule/schedule_run.h"
+#include "collectives/schedule/tree_broadcast_schedule.h"
 #include "collectives/schedule/turns.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
@@ -118,6 +119,12 @@ std::unique_ptr<Operation> broadcast(MessageChannel& channel, const Plan& plan) 
     return run(
         channel, plan,
         two_phase_broadcast_schedule(channel.rank(), channel.size(), plan.root, plan.bytes(), channel.limits().chunk),
+        {GatherList(plan), outputs_of(plan)});
+  }
+  if (plan.bytes() > 0 && best_turns(static_cast<std::size_t>(channel.size()), channel.limits().turn).size() > 1) {
+    return run(
+        channel, plan,
+        tree_broadcast_schedule(channel.rank(), channel.size(), plan.root, plan.bytes(), channel.limits().turn),
         {GatherList(plan), outputs_of(plan)});
   }
   Exchange exchange = exchange_of(channel);

@@ -11,26 +11,26 @@ namespace {
 
 using messages::MessageLimits;
 
-constexpr std::string_view kKind = "hosts";
+constexpr std::string_view kHostRow = "hosts";
 constexpr int kMostHosts = 1 << 20;
 /// In one message goes what links take at once.
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{4} << 20;
 
-struct Field {
+struct HostField {
   TableField text;
   std::size_t MessageLimits::*value;
 };
 
-constexpr std::array<Field, 4> kFields = {{
+constexpr std::array<HostField, 4> kHostFields = {{
     {{"one_turn", 0, kMostAtOnce}, &MessageLimits::one_turn},
     {{"gathered", 0, std::uint64_t{1} << 30}, &MessageLimits::gathered},
     {{"turn", 0, 1 << 20}, &MessageLimits::turn},
     {{"chunk", 128, kMostAtOnce, 128}, &MessageLimits::chunk},
 }};
 
-std::vector<TableField> fields() {
+std::vector<TableField> host_fields() {
   std::vector<TableField> all;
-  for (const Field& field : kFields) {
+  for (const HostField& field : kHostFields) {
     all.push_back(field.text);
   }
   return all;
@@ -39,13 +39,13 @@ std::vector<TableField> fields() {
 }  // namespace
 
 Result<HostTable> HostTable::parse(std::string_view text) {
-  RONDE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, rows_of(text, kKind, kMostHosts));
+  RONDE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, rows_of(text, kHostRow, kMostHosts));
   HostTable table;
   for (const TextRow& row : rows) {
-    RONDE_ASSIGN_OR_RETURN(const auto numbers, numbers_of(row, fields()));
+    RONDE_ASSIGN_OR_RETURN(const auto numbers, numbers_of(row, host_fields()));
     MessageLimits limits;
-    for (std::size_t i = 0; i < kFields.size(); ++i) {
-      limits.*kFields[i].value = numbers[i].value_or(limits.*kFields[i].value);
+    for (std::size_t i = 0; i < kHostFields.size(); ++i) {
+      limits.*kHostFields[i].value = numbers[i].value_or(limits.*kHostFields[i].value);
     }
     table.rows_.push_back({row.count, limits});
   }
@@ -59,9 +59,9 @@ Result<HostTable> HostTable::from_environment() {
 }
 
 std::string HostTable::row_text(int hosts, const MessageLimits& limits) {
-  std::string text = row_head(kKind, hosts);
-  for (const Field& field : kFields) {
-    text += (field.value == kFields.front().value ? " " : ", ") + std::string(field.text.name) + " " +
+  std::string text = row_head(kHostRow, hosts);
+  for (const HostField& field : kHostFields) {
+    text += (field.value == kHostFields.front().value ? " " : ", ") + std::string(field.text.name) + " " +
             std::to_string(limits.*field.value);
   }
   return text + "\n";
