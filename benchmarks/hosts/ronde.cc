@@ -1,5 +1,5 @@
-// Ronde between hosts in the loop of `ronde bench`, whose own start line reaches no further than a host: here the ranks
-// meet at a file that all hosts of the bed see (peer_program.h).
+// Ronde between hosts in the loop of `ronde bench`, whose own start line between hosts is a call: here the ranks meet, as
+// those of its peers do, at a file that all hosts of the bed see (peer_program.h).
 //
 // Besides what the loop prints each rank tells, for each size or set, how often it was called and how many messages of
 // agreement it sent during the second half of the calls, in which steps replay:
@@ -20,7 +20,7 @@ using ronde::cli::TensorPlace;
 
 class BetweenHosts final : public RondeContestant {
  public:
-  explicit BetweenHosts(const BenchOptions& options) : RondeContestant(options, Span::several_hosts) {}
+  explicit BetweenHosts(const BenchOptions& options) : RondeContestant(options) {}
   ~BetweenHosts() override { tell(); }
 
   bool open(const BenchOptions& options, const std::string& label, const std::vector<TensorPlace>& tensors) override {

@@ -1,4 +1,5 @@
-"""`make bench-hosts`, a tiny part of it: that hosts are made, contestants are started in them and what they say is read."""
+"""`ronde bench` between hosts, and a tiny part of `make bench-hosts`: that hosts are made, contestants are started in them and what
+they say is read."""
 
 from __future__ import annotations
 
@@ -10,9 +11,28 @@ from pathlib import Path
 import pytest
 
 from bed import ROOT, plain_environment
+from launched import RONDE, Launched
 
 PROGRAM = ROOT / "benchmarks/hosts/bench_hosts.py"
 SIZES = [8, 1 << 10, 64 << 10]
+
+
+@pytest.mark.hosts(2, "ssh")
+def test_ronde_bench_between_hosts(bed):
+    """Its ranks share no memory in which they could start together."""
+    words = [RONDE, "bench", "allreduce", "--bytes", "8,64K", "--iterations", "5", "--json"]
+    job = Launched(bed, "rh1:2,rh2:1", *words, options=["--no-prefix"])
+    assert job.end() == 0, job.err
+    measured = [json.loads(line) for line in job.out.splitlines()]
+    assert [(each["ranks"], each["bytes"], each["calls"]) for each in measured] == [(3, 8, 5), (3, 65536, 5)]
+    assert all(0 < each["min_us"] <= each["median_us"] <= each["p99_us"] for each in measured)
+
+
+@pytest.mark.hosts(2, "ssh")
+def test_ronde_bench_measures_a_table_between_hosts(bed):
+    job = Launched(bed, "rh1:1,rh2:1", RONDE, "bench", "--table", options=["--no-prefix"])
+    assert job.end() == 0, job.err
+    assert "measured between 2 hosts of 2 ranks" in job.out and job.out.splitlines()[-1].startswith("hosts 2: one_turn "), job.out
 
 
 @pytest.mark.hosts(1, "ssh", "rate")

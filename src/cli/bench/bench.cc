@@ -14,6 +14,7 @@
 
 #include "cli/bench/host_table_probe.h"
 #include "cli/bench/ronde_contestant.h"
+#include "cli/bench/start_line_by_calls.h"
 #include "cli/bench/start_line_pages.h"
 #include "cli/help/help.h"
 #include "cli/measuring/output.h"
@@ -33,9 +34,10 @@ constexpr const char* kFooter = R"(Examples:
   ronde bench --table --ranks 4
   ronde run --no-prefix -H node1:4,node2:4 -- ronde bench --table > hosts.table
   ronde run -n 2 -- ronde bench broadcast --bytes 1M --json
+  ronde run --no-prefix -H node1:4,node2:4 -- ronde bench allreduce
 
---bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own; its
-time is the slowest rank's. The input is written anew before each call, and every result is verified. With a core for
+--bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own, or
+between hosts from a call in which they meet; its time is the slowest rank's. The input is written anew before each call, and every result is verified. With a core for
 each rank the calling threads stay on one each, as MPI's launchers place ranks.
 
   algo GB/s   bytes / median (10^9 bytes a second)
@@ -85,6 +87,10 @@ std::string measure_as_rank(const BenchOptions& options) {
   RondeContestant contestant(options);
   if (!contestant.init()) {
     return contestant.failure();
+  }
+  if (contestant.spans_hosts()) {
+    StartLineByCalls calls(contestant.rank(), contestant.size());
+    return measure_and_print("ronde", options, contestant, calls.line());
   }
   StartLinePages pages;
   std::string failure = pages.share(contestant.rank(), contestant.size());

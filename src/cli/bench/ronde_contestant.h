@@ -14,11 +14,8 @@ namespace ronde::cli {
 /// A member of the job between init() and its end. Rank 0 is the root of a broadcast.
 class RondeContestant : public Contestant {
  public:
-  /// Where the job's ranks may be: the loop's start line lies in memory of one host, unless the caller has another.
-  enum class Span { one_host, several_hosts };
-
-  explicit RondeContestant(const BenchOptions& options, Span span = Span::one_host)
-      : op_(options.op), form_(options.form), shared_(options.shared), span_(span) {}
+  explicit RondeContestant(const BenchOptions& options)
+      : op_(options.op), form_(options.form), shared_(options.shared) {}
   ~RondeContestant() override;
   RondeContestant(const RondeContestant&) = delete;
   RondeContestant& operator=(const RondeContestant&) = delete;
@@ -28,6 +25,8 @@ class RondeContestant : public Contestant {
 
   int rank() const final { return topology_.rank; }
   int size() const final { return topology_.size; }
+  /// Not all ranks are on this host.
+  bool spans_hosts() const { return topology_.local_size != topology_.size; }
   std::string failure() const final { return failure_; }
   /// With --shared a bucket for them all, each on a cache line of its own.
   bool allocate(const std::vector<std::uint64_t>& bytes, std::vector<void*>* places) override;
@@ -51,7 +50,6 @@ class RondeContestant : public Contestant {
   BenchOp op_;
   BenchForm form_;
   bool shared_;
-  Span span_;
   ronde_topology topology_ = {};
   std::string failure_;
   std::vector<void*> buckets_;

@@ -236,6 +236,9 @@ class Loop {
 
   std::string meet() {
     const int missing = line_.meet(kMeetLimit);
+    if (!line_.failure().empty()) {
+      return line_.failure();
+    }
     return missing < 0 ? ""
                        : "rank " + std::to_string(missing) + " did not come to the start line within " +
                              std::to_string(kMeetLimit.count()) + " s";

@@ -35,6 +35,10 @@ void spin_until(Condition condition) {
 }  // namespace
 
 int StartLine::meet(std::chrono::seconds limit) {
+  if (exchange_) {
+    failure_ = exchange_();
+    return failure_.empty() ? -1 : rank_;
+  }
   // About a millisecond: longer than the ranks' preparations for a call differ, short beside a scheduler's time slice.
   constexpr int kSpins = 20000;
   const std::uint64_t round = own().arrivals.load(std::memory_order_relaxed) + 1;

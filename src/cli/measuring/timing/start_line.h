@@ -1,6 +1,8 @@
 // Where the ranks of a measurement start together and leave their times: a page of shared memory of their own, outside
 // the engine that is measured.
 //
+// Ranks that share no memory exchange what they have to tell when they meet.
+//
 // Each rank owns one line and writes nothing else. meet() is a barrier: a rank counts its own line up and waits until
 // every other has got as far. It spins for a while, so that all leave within some hundred nanoseconds, then yields;
 // with more ranks than cores it yields at once, since who spins holds up those it waits for.
@@ -9,6 +11,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 
 namespace ronde::cli {
 
@@ -27,15 +32,25 @@ struct alignas(128) StartLineEntry {
 /// A view of `ranks` entries, which must outlive it.
 class StartLine {
  public:
+  /// Where the ranks share no memory: brings all ranks' entries here when all have called it. Why it failed, as a
+  /// sentence, else nothing.
+  using Exchange = std::function<std::string()>;
+
   /// Requires: 0 <= rank < ranks.
   StartLine(StartLineEntry* entries, int rank, int ranks, bool may_spin)
       : entries_(entries), rank_(rank), ranks_(ranks), may_spin_(may_spin) {}
+  /// Of entries that this rank alone has.
+  StartLine(StartLineEntry* entries, int rank, int ranks, Exchange exchange)
+      : entries_(entries), rank_(rank), ranks_(ranks), may_spin_(false), exchange_(std::move(exchange)) {}
 
   StartLineEntry& own() { return entries_[rank_]; }
   const StartLineEntry& of(int rank) const { return entries_[rank]; }
 
-  /// -1 when all ranks have called it as often as this one; else, after `limit`, a rank that has not.
+  /// -1 when all ranks have called it as often as this one; else, after `limit`, a rank that has not. By an exchange,
+  /// which has a limit of its own, this rank if that has failed.
   int meet(std::chrono::seconds limit);
+  /// Why the last exchange has failed; empty if it has not.
+  const std::string& failure() const { return failure_; }
   /// The longest of the ranks' times. Between two calls of meet().
   double longest_seconds() const;
   double longest_compute_seconds() const;
@@ -53,6 +68,8 @@ class StartLine {
   int rank_;
   int ranks_;
   bool may_spin_;
+  Exchange exchange_;
+  std::string failure_;
 };
 
 }  // namespace ronde::cli

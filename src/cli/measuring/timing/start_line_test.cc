@@ -53,6 +53,24 @@ TEST(StartLine, TimesAndFailuresAreSeenAfterMeeting) {
   other.join();
 }
 
+TEST(StartLine, OfRanksWithoutMemoryInCommonIsAnExchange) {
+  std::vector<StartLineEntry> entries(2);
+  std::string why;
+  StartLine line(entries.data(), 0, 2, [&] {
+    entries[1].seconds = entries[0].seconds + 1;
+    entries[1].is_last = 1;
+    return why;
+  });
+  line.own().seconds = 2;
+  EXPECT_EQ(line.meet(kLimit), -1);
+  EXPECT_EQ(line.longest_seconds(), 3);
+  EXPECT_EQ(line.of(1).is_last, 1u);
+  EXPECT_EQ(line.line_ns(), 0);
+  why = "the wire is cut";
+  EXPECT_EQ(line.meet(kLimit), 0);
+  EXPECT_EQ(line.failure(), "the wire is cut");
+}
+
 TEST(StartLine, NamesARankThatDoesNotCome) {
   std::vector<StartLineEntry> entries(3);
   StartLine first(entries.data(), 0, 3, false);
