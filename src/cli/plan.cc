@@ -152,6 +152,8 @@ void add_plan_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--samples-per-second", words.samples_per_second, "the same, as a rank's speed alone")
       ->type_name("RATE")
       ->check(CLI::PositiveNumber);
+  command.add_option("--table", words.table, "what if: limits between hosts, a file or text as RONDE_TABLE takes it")
+      ->type_name("TABLE");
   command.add_option("--one-shot", words.one_shot, "what if: up to this each sends everybody everything (32K)")
       ->type_name("SIZE");
   command

@@ -104,7 +104,7 @@ TEST(Simulation, OneHostStandsForAll) {
            {std::size_t{64}, std::size_t{20} << 10, std::size_t{1} << 20, std::size_t{24} << 20}) {
         const double whole = one({hosts, ranks}, bytes, telling_fabric(), Extent::whole);
         const double folded = one({hosts, ranks}, bytes, telling_fabric(), Extent::folded);
-        EXPECT_NEAR(folded, whole, 0.03 * whole) << hosts << " hosts of " << ranks << ", " << bytes << " bytes";
+        EXPECT_NEAR(folded, whole, 0.05 * whole) << hosts << " hosts of " << ranks << ", " << bytes << " bytes";
       }
     }
   }

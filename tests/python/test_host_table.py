@@ -61,7 +61,7 @@ def test_bench_measures_a_row_that_ronde_table_takes():
     done = run(4, 2, None, RONDE, "bench", "--table")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"# measured between 2 hosts of 4 ranks, .*\n# before: hosts 2: one_turn 32768, gathered 262144, turn 2, chunk 262144\n"
+        r"# measured between 2 hosts of 4 ranks, .*\n# before: hosts 2: one_turn 32768, gathered 4194304, turn 2, chunk 262144\n"
         r"hosts 2: one_turn \d+, gathered \d+, turn \d+\n", done.stdout), done.stdout
     assert "measuring turns, round 3 of 3" in done.stderr
     again = run(4, 2, done.stdout, sys.executable, "-c", PROGRAM)

@@ -36,9 +36,10 @@ constexpr const char* kFooter = R"(Examples:
   ronde run -n 2 -- ronde bench broadcast --bytes 1M --json
   ronde run --no-prefix -H node1:4,node2:4 -- ronde bench allreduce
 
---bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own, or
-between hosts from a call in which they meet; its time is the slowest rank's. The input is written anew before each call, and every result is verified. With a core for
-each rank the calling threads stay on one each, as MPI's launchers place ranks.
+--bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own,
+or between hosts from a call in which they meet; its time is the slowest rank's. The input is written anew before each
+call, and every result is verified. With a core for each rank the calling threads stay on one each, as MPI's launchers
+place ranks.
 
   algo GB/s   bytes / median (10^9 bytes a second)
   bus GB/s    what passes a rank's link whatever the algorithm: of an all-reduce on p ranks 2(p-1)/p times as much, of

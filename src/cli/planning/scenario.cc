@@ -9,6 +9,8 @@
 #include "cli/measuring/report/format.h"
 #include "cli/measuring/workload/sizes.h"
 #include "collectives/slices.h"
+#include "collectives/tuning/host_table.h"
+#include "collectives/tuning/table_text.h"
 #include "plan/model_step.h"
 #include "plan/models.h"
 #include "plan/simulation.h"
@@ -28,9 +30,20 @@ Status wrong(const std::string& option, const std::string& what) {
   return Status::error(Code::invalid_argument, option + ": " + what);
 }
 
-/// Ronde's own, but for what was given.
-Result<collectives::messages::MessageLimits> limits_of(const PlanWords& words) {
-  collectives::messages::MessageLimits limits;
+/// That of --table, which is as RONDE_TABLE is, or the built-in one.
+Result<collectives::HostTable> table_of(const PlanWords& words) {
+  if (words.table.empty()) {
+    return collectives::HostTable::built_in();
+  }
+  const Result<std::string> text = collectives::table_text_of("--table", words.table);
+  Result<collectives::HostTable> table = text ? collectives::HostTable::parse(text.value()) : text.status();
+  return table || !text ? std::move(table) : table.status().with_context("--table");
+}
+
+/// The table's for so many hosts, but for what was given.
+Result<collectives::messages::MessageLimits> limits_of(const PlanWords& words, const collectives::HostTable& table,
+                                                       int hosts) {
+  collectives::messages::MessageLimits limits = table.of(hosts);
   const auto take = [](const std::string& option, const std::string& word, std::size_t& limit) -> Status {
     if (!word.empty()) {
       const std::optional<std::uint64_t> size = parse_size(word);
@@ -47,7 +60,7 @@ Result<collectives::messages::MessageLimits> limits_of(const PlanWords& words) {
 }
 
 Result<std::vector<plan::Cluster>> clusters_of(const PlanWords& words) {
-  RONDE_ASSIGN_OR_RETURN(const collectives::messages::MessageLimits limits, limits_of(words));
+  RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, table_of(words));
   if (words.ranks_per_host < 1) {
     return wrong("--ranks-per-host", "a host has one rank or more, not " + std::to_string(words.ranks_per_host));
   }
@@ -61,6 +74,7 @@ Result<std::vector<plan::Cluster>> clusters_of(const PlanWords& words) {
       return wrong("--hosts", "'" + words.hosts + "' is no list of numbers of hosts from 1 to " +
                                   std::to_string(kMostHosts) + ", with commas, such as 2,4,8");
     }
+    RONDE_ASSIGN_OR_RETURN(const collectives::messages::MessageLimits limits, limits_of(words, table, hosts));
     clusters.push_back({hosts, words.ranks_per_host, limits});
     if (clusters.back().ranks() > kMostRanks) {
       return wrong("--ranks-per-host", std::to_string(hosts) + " hosts of " + std::to_string(words.ranks_per_host) +
@@ -164,8 +178,11 @@ Result<Scenario> understood(const PlanWords& words) {
     return wrong("--step-ms", "--samples-per-second says how long a step takes as well; leave one away");
   }
   if (!words.one_shot.empty() || !words.chunk.empty()) {
-    scenario.notes.push_back(
-        "Ronde has no setting for --one-shot and --chunk between hosts: this is what other limits would do");
+    const plan::Cluster& last = scenario.clusters.back();
+    std::string row = collectives::HostTable::row_text(last.hosts, last.limits);
+    row.pop_back();  // the end of its line
+    scenario.notes.push_back("these are not the limits that are built in; RONDE_TABLE=\"" + row +
+                             "\" would give them to a job");
   }
   if (!scenario.fabric.has_transport) {
     scenario.notes.push_back(

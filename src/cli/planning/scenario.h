@@ -26,7 +26,8 @@ struct PlanWords {
   double step_ms = 0;
   double samples_per_second = 0;
   std::string scaling = "weak";
-  std::string one_shot = {};  ///< sizes, in place of Ronde's limits of schedules, which no setting changes today
+  std::string table = {};     ///< as RONDE_TABLE has it; empty: the built-in one
+  std::string one_shot = {};  ///< sizes, in place of that table's limits
   std::string chunk = {};
 };
 

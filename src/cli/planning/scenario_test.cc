@@ -53,13 +53,25 @@ TEST(Scenario, SingleCallsHaveNoHostOfTheirOwn) {
   EXPECT_GT(call_ns(*scenario, scenario->clusters.front(), 8), 20e3);
 }
 
-TEST(Scenario, OtherLimitsAreNotedAsNotRondes) {
+TEST(Scenario, OtherLimitsAreNotedWithTheRowThatGivesThem) {
   const Result<Scenario> scenario = understood({.bytes = "64M", .hosts = "32", .one_shot = "1K", .chunk = "1M"});
   ASSERT_TRUE(scenario) << scenario.status().message();
   const plan::Cluster& cluster = scenario.value().clusters.front();
   EXPECT_EQ(cluster.limits.one_turn, 1024);
   EXPECT_EQ(cluster.limits.chunk, 1 << 20);
-  EXPECT_THAT(scenario.value().notes, testing::ElementsAre(HasSubstr("what other limits would do")));
+  EXPECT_THAT(scenario.value().notes, testing::ElementsAre(HasSubstr("RONDE_TABLE=\"hosts 32: one_turn 1024, ")));
+}
+
+TEST(Scenario, TakesATableOfLimits) {
+  const Result<Scenario> scenario =
+      understood({.bytes = "8", .hosts = "4,64", .table = "hosts 8: turn 3; hosts any: turn 5, chunk 4096"});
+  ASSERT_TRUE(scenario) << scenario.status().message();
+  EXPECT_EQ(scenario.value().clusters[0].limits.turn, 3);
+  EXPECT_EQ(scenario.value().clusters[1].limits.turn, 5);
+  EXPECT_EQ(scenario.value().clusters[1].limits.chunk, 4096);
+  EXPECT_TRUE(scenario.value().notes.empty());
+  EXPECT_THAT(said({.bytes = "8", .table = "hosts 2: turns 3"}), HasSubstr("--table: in the row"));
+  EXPECT_THAT(said({.bytes = "8", .table = "/no/such/file"}), HasSubstr("--table names the file /no/such/file"));
 }
 
 TEST(Scenario, WhatIsWrongIsSaidWithItsOption) {

@@ -235,10 +235,10 @@ TEST(BruckSchedule, IsChosenForWhatIsSmallOfManyHosts) {
     EXPECT_EQ(way.combinations.size(), way.schedule->combinations());
     return way.is_hierarchical ? way.schedule->stages() : 0;
   };
-  const RankLayout many = RankLayout::apart(64);
-  EXPECT_EQ(stages(many, 8), 1 + best_turns(64, limits.turn).size());
-  EXPECT_EQ(stages(many, limits.gathered / 64), 1 + best_turns(64, limits.turn).size());
-  EXPECT_EQ(stages(many, limits.gathered / 64 + 1), 0u);
+  const RankLayout many = RankLayout::apart(256);
+  EXPECT_EQ(stages(many, 8), 1 + best_turns(256, limits.turn).size());
+  EXPECT_EQ(stages(many, limits.gathered / 256), 1 + best_turns(256, limits.turn).size());
+  EXPECT_EQ(stages(many, limits.gathered / 256 + 1), 0u);
   EXPECT_EQ(stages(RankLayout::apart(8), limits.one_turn), 3u);
   EXPECT_EQ(stages(RankLayout::apart(8), limits.one_turn + 1), 0u);
   EXPECT_EQ(stages(RankLayout::apart(4), 8), 0u) << "one turn is the exchange";

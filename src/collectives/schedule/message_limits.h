@@ -9,7 +9,7 @@ namespace ronde::collectives::messages {
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
   /// The same of all-reduces by what all hosts' values come to, each of which every host receives.
-  std::size_t gathered = std::size_t{256} << 10;
+  std::size_t gathered = std::size_t{4} << 20;
   /// How many messages a turn costs: by that what is small goes in few turns of many messages or in many of few, where
   /// hosts are many (turns.h).
   std::size_t turn = 2;

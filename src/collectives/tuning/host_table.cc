@@ -38,16 +38,37 @@ std::vector<TableField> host_fields() {
 
 }  // namespace
 
+HostTable HostTable::built_in() {
+  HostTable table;
+  table.rows_ = {
+      {2, {}},
+      {4, {.one_turn = std::size_t{16} << 10}},
+      {kAny, {.one_turn = std::size_t{8} << 10}},
+  };
+  return table;
+}
+
 Result<HostTable> HostTable::parse(std::string_view text) {
   RONDE_ASSIGN_OR_RETURN(const std::vector<TextRow> rows, rows_of(text, kHostRow, kMostHosts));
   HostTable table;
   for (const TextRow& row : rows) {
     RONDE_ASSIGN_OR_RETURN(const auto numbers, numbers_of(row, host_fields()));
-    MessageLimits limits;
+    MessageLimits limits = built_in().of(row.count);
     for (std::size_t i = 0; i < kHostFields.size(); ++i) {
       limits.*kHostFields[i].value = numbers[i].value_or(limits.*kHostFields[i].value);
     }
     table.rows_.push_back({row.count, limits});
+  }
+  if (table.rows_.empty()) {
+    return built_in();
+  }
+  if (table.rows_.back().hosts != kAny) {  // those that are built in for more
+    const int last = table.rows_.back().hosts;
+    for (const Row& row : built_in().rows_) {
+      if (row.hosts > last) {
+        table.rows_.push_back(row);
+      }
+    }
   }
   return table;
 }
@@ -68,8 +89,7 @@ std::string HostTable::row_text(int hosts, const MessageLimits& limits) {
 }
 
 MessageLimits HostTable::of(int hosts) const {
-  const auto row = std::find_if(rows_.begin(), rows_.end(), [hosts](const Row& each) { return hosts <= each.hosts; });
-  return row == rows_.end() ? MessageLimits() : row->limits;
+  return std::find_if(rows_.begin(), rows_.end() - 1, [hosts](const Row& row) { return hosts <= row.hosts; })->limits;
 }
 
 }  // namespace ronde::collectives

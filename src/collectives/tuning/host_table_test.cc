@@ -20,14 +20,25 @@ TEST(HostTable, TakesTheFirstRowThatIsLargeEnough) {
       "hosts 2: one_turn 65536\n"
       "hosts 16: turn 5, chunk 131072  # the rest as built in\n");
   ASSERT_TRUE(table) << table.status().message();
+  const HostTable built_in = HostTable::built_in();
+  EXPECT_EQ(table.value().of(1).one_turn, 65536u);
   EXPECT_EQ(table.value().of(2).one_turn, 65536u);
   EXPECT_EQ(table.value().of(2).turn, MessageLimits().turn);
   EXPECT_EQ(table.value().of(3).turn, 5u);
+  EXPECT_EQ(table.value().of(3).one_turn, built_in.of(16).one_turn) << "of a row for 16 hosts";
   EXPECT_EQ(table.value().of(16).chunk, 131072u);
   EXPECT_EQ(table.value().of(17).turn, MessageLimits().turn);
-  EXPECT_EQ(table.value().of(17).chunk, MessageLimits().chunk);
+  EXPECT_EQ(table.value().of(17).one_turn, built_in.of(17).one_turn);
   EXPECT_EQ(HostTable::parse("ranks 2: chunk 4096; hosts any: turn 7").value().of(4096).turn, 7u);
-  EXPECT_EQ(HostTable::parse("ranks 2: chunk 4096").value().of(3).turn, MessageLimits().turn);
+  EXPECT_EQ(HostTable::parse("ranks 2: chunk 4096").value().of(3).one_turn, built_in.of(3).one_turn);
+}
+
+TEST(HostTable, HasLessInOneTurnOfMoreHosts) {
+  const HostTable built_in = HostTable::built_in();
+  EXPECT_EQ(built_in.of(2).one_turn, MessageLimits().one_turn);
+  EXPECT_LT(built_in.of(3).one_turn, built_in.of(2).one_turn);
+  EXPECT_LT(built_in.of(5).one_turn, built_in.of(4).one_turn);
+  EXPECT_EQ(built_in.of(5).one_turn, built_in.of(4096).one_turn);
 }
 
 TEST(HostTable, ReadsWhatItPrints) {

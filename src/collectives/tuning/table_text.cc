@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "base/environment.h"
 
@@ -128,20 +129,28 @@ Result<std::vector<std::optional<std::uint64_t>>> numbers_of(const TextRow& row,
   return values;
 }
 
-Result<std::optional<std::string>> table_text_from_environment() {
-  std::optional<std::string> text = environment_text("RONDE_TABLE");
-  if (text && kind_of(*text).empty() && !text->starts_with('#')) {
-    std::ifstream file(*text);
-    if (!file) {
-      return Status::error(Code::invalid_argument,
-                           "RONDE_TABLE names the file " + *text +
-                               ", which cannot be read; a table's text begins with \"ranks\" or \"hosts\"");
-    }
-    std::ostringstream content;
-    content << file.rdbuf();
-    text = content.str();
+Result<std::string> table_text_of(const std::string& what, const std::string& given) {
+  if (!kind_of(given).empty() || given.starts_with('#')) {
+    return given;
   }
-  return text;
+  std::ifstream file(given);
+  if (!file) {
+    return Status::error(Code::invalid_argument, what + " names the file " + given +
+                                                     ", which cannot be read; a table's text begins with \"ranks\" "
+                                                     "or \"hosts\"");
+  }
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+Result<std::optional<std::string>> table_text_from_environment() {
+  const std::optional<std::string> given = environment_text("RONDE_TABLE");
+  if (!given) {
+    return std::optional<std::string>();
+  }
+  RONDE_ASSIGN_OR_RETURN(std::string text, table_text_of("RONDE_TABLE", *given));
+  return std::optional<std::string>(std::move(text));
 }
 
 }  // namespace ronde::collectives

@@ -47,8 +47,11 @@ struct TableField {
 /// The values of a row by field, none for what it does not say.
 Result<std::vector<std::optional<std::uint64_t>>> numbers_of(const TextRow& row, const std::vector<TableField>& fields);
 
-/// RONDE_TABLE, a path or, if it begins with "ranks", "hosts" or a comment, the text itself; none if it is not set. The
-/// error names the variable.
+/// The text of a table that people give: itself if it begins with "ranks", "hosts" or a comment, else that of the file
+/// of this path. `what` they have given it by, for errors.
+Result<std::string> table_text_of(const std::string& what, const std::string& given);
+
+/// The same of RONDE_TABLE; none if it is not set. The error names the variable.
 Result<std::optional<std::string>> table_text_from_environment();
 
 }  // namespace ronde::collectives
