@@ -50,7 +50,9 @@ class Output(NamedTuple):
 class Operation(Ticket):
     """One request, from submit to release. Made by :func:`submit` and by the extension only."""
 
-    __slots__ = ()
+    __slots__ = ("is_unwanted",)
+
+    is_unwanted: bool  #: if it is there its call has raised, so nothing is to be made of its results
 
     def __str__(self) -> str:
         return str(self.name)
@@ -230,8 +232,9 @@ def submit(
 
 def cancel_call(name: Name) -> None:
     """Its call has raised after it has begun an operation: that one is cancelled, as :meth:`Operation.cancel` says. Somebody
-    else is there to wait for it, and to release it, meanwhile."""
+    else is there to wait for it, and to release it, meanwhile, and writes nothing to the program's tensors."""
     for operation in [each for each in list(_under_way) if each.name is name and not each.is_abandoned]:
+        operation.is_unwanted = True
         until = time.monotonic() + GRACE_S
         if operation.ask_to_cancel():
             while not operation.done() and time.monotonic() < until:

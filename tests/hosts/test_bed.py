@@ -159,7 +159,7 @@ def test_packets_are_lost(bed):
 
 
 DATAGRAMS = """
-import socket, sys
+import socket, sys, time
 host, count = sys.argv[2], 150
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
     if sys.argv[1] == "receive":
@@ -174,7 +174,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
     else:
         for number in range(count):
             own.sendto(str(number).encode(), (host, 5000))
-        import time
+            time.sleep(0.0005)  # a datagram that waits longer is overtaken by some
         time.sleep(0.3)
         own.sendto(str(count).encode(), (host, 5000))
 """

@@ -94,11 +94,34 @@ def test_steps_behind_a_pass_that_an_error_has_ended(rank, world, ends):
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("how", ["static graph", "callback", "thread"])
+@pytest.mark.parametrize("ask", ["done", "is_completed"])
+def test_a_pass_that_asks_until_something_has_ended_goes_on(rank, world, ask):
+    weight = torch.ones(4, requires_grad=True)
+    ran: List[Any] = []
+
+    def reduced(gradient: torch.Tensor) -> torch.Tensor:
+        sums = gradient.clone()
+        work = dist.all_reduce(sums, async_op=True)
+        future = work.get_future()
+        behind = future.then(ran.append)
+        while not (behind.done() if ask == "done" else work.is_completed()):
+            pass
+        assert len(ran) == 1
+        return sums
+
+    weight.register_hook(reduced)
+    ((rank + 1.0) * weight).sum().backward()
+    assert weight.grad is not None and weight.grad.tolist() == [3.0] * 4
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("how", ["static graph", "callback", "thread", "done", "is_completed"])
 def test_calls_behind_futures_of_a_pass_are_in_the_order_of_the_buckets(rank, world, how):
     """Whoever looks at futures meanwhile, and in the first step of a static graph, too. Ranks pair calls by their order."""
     own = random.Random(rank)
     told: List[Any] = []
+    works: List[Any] = []
+    futures: List[Any] = []
     other = dist.new_group()
 
     def look() -> None:
@@ -126,10 +149,16 @@ def test_calls_behind_futures_of_a_pass_are_in_the_order_of_the_buckets(rank, wo
             dist.all_reduce(sums)
             return bucket.buffer().copy_(sums)
 
-        future = dist.all_reduce(bucket.buffer().float(), async_op=True).get_future().then(again)
+        works.append(dist.all_reduce(bucket.buffer().float(), async_op=True))
+        futures.append(works[-1].get_future().then(again))
         if how == "callback":
-            future.add_done_callback(told.append)
-        return future
+            futures[-1].add_done_callback(told.append)
+        if how == "done":
+            told.append([each.done() for each in futures])
+        if how == "is_completed":
+            time.sleep(own.random() * 0.003)
+            told.append([each.is_completed() for each in works])
+        return futures[-1]
 
     wrapped = torch.nn.parallel.DistributedDataParallel(model, static_graph=how == "static graph", bucket_cap_mb=1e-5)
     wrapped.register_comm_hook(None, hook)

@@ -1,18 +1,19 @@
 """Whether a thread sleeps until another one does something: what it has left to itself cannot wait for it then.
 
 Seen from outside. A thread that computes, or waits for other ranks in a call of Ronde or for a time to pass, is not blocked. One
-that waits for another thread sleeps in the kernel on a lock, and its innermost frame in Python is none of Ronde's.
+that waits for another thread sleeps in the kernel on a lock, and it is not Ronde that waits: the innermost frame in Python, but
+for those of what Python itself waits with, is none of Ronde's.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
-from pathlib import Path
+from types import FrameType
 from typing import Dict, Optional, Tuple
 
-_RONDE = str(Path(__file__).resolve().parents[2]) + os.sep
+#: Modules with which Python waits, for whoever calls them.
+_WAITS_WITH = ("threading", "queue", "concurrent.", "multiprocessing.", "asyncio.", "selectors", "contextlib")
 
 #: The number of the system call futex, on which locks sleep.
 _FUTEX = {"x86_64": "202", "aarch64": "98"}.get(platform.machine())
@@ -39,7 +40,7 @@ class BlockedThreads:
 def _sleeps_on_a_lock(ident: int, native_id: int) -> Optional[str]:
     """The processor time that the thread has spent, in text, if it sleeps on a lock outside of Ronde; else None."""
     frame = sys._current_frames().get(ident)
-    if frame is None or frame.f_code.co_filename.startswith(_RONDE):
+    if frame is None or _is_in_ronde(frame):
         return None
     folder = f"/proc/self/task/{native_id}"
     try:
@@ -51,3 +52,15 @@ def _sleeps_on_a_lock(ident: int, native_id: int) -> Optional[str]:
         return None
     is_asleep = words[0] == "S" and (_FUTEX is None or call == _FUTEX)
     return f"{words[11]} {words[12]}" if is_asleep else None
+
+
+def _is_in_ronde(innermost: FrameType) -> bool:
+    frame: Optional[FrameType] = innermost
+    while frame is not None and _module_of(frame).startswith(_WAITS_WITH):
+        frame = frame.f_back
+    return frame is not None and _module_of(frame).partition(".")[0] == "ronde"
+
+
+def _module_of(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if isinstance(name, str) else ""

@@ -565,7 +565,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         work = None
         try:
             work = Work.blank()
-            work.__init__(operation, name, self._completer, list(results), finish, is_pairwise, record)  # type: ignore[misc]
+            Work.__init__(work, operation, name, self._completer, list(results), finish, is_pairwise, record)
         except BaseException:  # a signal handler's
             operation.cancel()
             operation.abandon()

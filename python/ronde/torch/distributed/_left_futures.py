@@ -5,7 +5,9 @@ so runs what the program has put behind them: alike on all ranks, whatever the t
 behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls by their order.
 
 A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
-``wait()`` of any future first brings to its end what this thread has left, ``done()`` what of it has ended. C++ (DDP)
+``wait()`` of any future first brings to its end what this thread has left. So do questions whether something has ended,
+``done()`` and ``is_completed()``, with what of it has, once a thread asks again and again and does nothing else: what is
+behind a future would else run sooner on one rank than on another, by the timing of its works. C++ (DDP)
 looks at the end, but for DDP's first step with a static graph: what begins and waits for all reductions there says so
 (:func:`at_once`), and each is brought to its end where its future is asked for.
 
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from ronde.torch.distributed._work import Work
 
 
+#: A thread that has asked so often in a row whether something has ended goes on when it has, and not before.
+_POLLS = 100
+
 #: Between two looks at threads that have left something, in seconds: LOOKS of them are a second.
 _LOOK_S = 1.0 / LOOKS
 
@@ -45,6 +50,7 @@ class _Left(threading.local):
     def __init__(self) -> None:
         self.works: Deque[Work] = collections.deque()
         self.is_looked_at = False  # by C++, before the pass ends
+        self.polls = 0  # how often in a row the thread has asked whether something has ended
 
 
 class _OfThread(NamedTuple):
@@ -73,6 +79,7 @@ def leave(work: Work) -> bool:
         work._bring_to_end()
         return True
     _left.works.append(work)
+    _left.polls = 0
     _left_by[threading.get_ident()] = _OfThread(threading.get_native_id(), _left.works)
     return True
 
@@ -109,10 +116,20 @@ def bring_to_end() -> None:
 
 
 def bring_ended_to_end() -> None:
-    """The same of those that have ended, up to the first that has not. Waits for nothing."""
+    """The same of those that have ended, up to the first that has not, if the thread asks again and again. Waits for nothing."""
     works = _left.works
     while works and works[0].is_completed():
         _forget_ended(works)
+
+
+def keeps(work: Work) -> bool:
+    """Whether the work is left to the end of the pass still, although it has ended, for a question whether it has: this
+    thread has left it, and has not asked often in a row."""
+    works = _left.works
+    if not works or work not in works:
+        return False
+    _left.polls += 1
+    return _left.polls < _POLLS
 
 
 def _forget_ended(works: Deque[Work]) -> None:
@@ -130,18 +147,30 @@ def watch() -> None:
             _watches.release()
 
 
+def _is_anything_left() -> bool:
+    return any(left.works for left in list(_left_by.values()))
+
+
 def _watch() -> None:
-    blocked = BlockedThreads()
-    try:
-        while any(left.works for left in list(_left_by.values())):
-            time.sleep(_LOOK_S)
-            for ident, left in list(_left_by.items()):
-                if left.works and blocked.look(ident, left.native_id):
-                    _left_by.pop(ident, None)
-                    for work in list(left.works):
-                        work._completer.add(work)
-    finally:
-        _watches.release()
+    while True:
+        try:
+            blocked = BlockedThreads()
+            while _is_anything_left():
+                time.sleep(_LOOK_S)
+                _hand_over_of(blocked)
+        finally:
+            _watches.release()
+        # Whoever left something meanwhile has not started another thread.
+        if not _is_anything_left() or not _watches.acquire(blocking=False):
+            return
+
+
+def _hand_over_of(blocked: BlockedThreads) -> None:
+    for ident, left in list(_left_by.items()):
+        if left.works and blocked.look(ident, left.native_id):
+            _left_by.pop(ident, None)
+            for work in list(left.works):
+                work._completer.add(work)
 
 
 def look_at_waits() -> None:

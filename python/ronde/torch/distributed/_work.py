@@ -127,7 +127,7 @@ class Work(dist.Work):
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
         operation = self._operation  # which another thread may release meanwhile
-        if not self._is_over and operation is not None and operation.done():
+        if not self._is_over and operation is not None and operation.done() and not _left_futures.keeps(self):
             try:
                 if self._claim():
                     self._settle(None)
@@ -211,7 +211,7 @@ class Work(dist.Work):
         if not self._is_finished:
             try:
                 operation.wait(again=True)
-                made = self._finish(operation)
+                made = None if hasattr(operation, "is_unwanted") else self._finish(operation)
                 if isinstance(made, int):
                     self._source = made
             except RondeError as error:
@@ -231,6 +231,8 @@ class Work(dist.Work):
     def _fail_future(self) -> None:
         """The pass in which the future was asked for was ended by an error: nothing that expects a result runs behind it."""
         with self._lock:
+            if self._is_over:  # who has ended it completes the future
+                return
             trigger, self._trigger = self._trigger, None
         if trigger is not None:
             text = f"'{self._name}': an error has ended the backward pass in which this future was asked for"
@@ -309,21 +311,22 @@ class _Ending:
     """Called at the end of a pass: returns when the work has ended, and what was left before it. It does not keep the work
     and so its tensors: what has not ended is kept by who will end it. Autograd drops it where an error ends the pass."""
 
-    __slots__ = ("_work", "_was_called")
+    _work: Optional["weakref.ref[Work]"] = None  # a signal handler may raise before there is one
+    _was_called = False
 
     def __init__(self, work: Work) -> None:
         self._work = weakref.ref(work)
-        self._was_called = False
 
     def __call__(self) -> None:
-        self._was_called = True
+        assert self._work is not None
         _left_futures.bring_to_end()
         still = self._work()
         if still is not None:
             still._bring_to_end()
+        self._was_called = True
 
     def __del__(self) -> None:
-        work = None if self._was_called else self._work()
+        work = None if self._was_called or self._work is None else self._work()
         if work is not None and _left_futures.dismiss(work):
             work._fail_future()
 

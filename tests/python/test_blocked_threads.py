@@ -1,0 +1,65 @@
+"""Which threads are seen to wait for another thread: of them depends who runs what a backward pass has left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ronde.torch.distributed._blocked_threads import LOOKS, BlockedThreads  # noqa: E402
+
+is_over = threading.Event()
+
+WAITS = "def wait(is_over):\n    is_over.wait(20)\n"
+
+
+def of_module(name: str) -> Callable[[], None]:
+    """A function of a module with that name, which waits for the event."""
+    module: Dict[str, Any] = {"__name__": name}
+    exec(WAITS, module)
+    return lambda: module["wait"](is_over)
+
+
+def waits_for_a_result() -> None:
+    with ThreadPoolExecutor(1) as other:
+        other.submit(is_over.wait, 20).result()
+
+
+def computes() -> None:
+    while not is_over.is_set():
+        sum(range(100_000))
+
+
+def sleeps() -> None:
+    while not is_over.is_set():
+        time.sleep(5)
+
+
+@pytest.mark.parametrize("does, is_blocked", [
+    (of_module("program"), True),
+    (waits_for_a_result, True),
+    (of_module("ronde.torch.distributed._work"), False),  # for another rank
+    (of_module("rondeau"), True),
+    (computes, False),
+    (sleeps, False),
+])
+def test_a_thread_is_blocked_if_it_waits_for_another(does, is_blocked):
+    is_over.clear()
+    begun = threading.Event()
+    thread = threading.Thread(target=lambda: (begun.set(), does()), daemon=True)
+    thread.start()
+    assert begun.wait(20)
+    blocked = BlockedThreads()
+    found = []
+    for _ in range(3 * LOOKS):
+        time.sleep(0.005)
+        found.append(blocked.look(thread.ident, thread.native_id))
+    is_over.set()
+    if does is not sleeps:
+        thread.join(20)
+    assert found[-1] == is_blocked and not any(found[: LOOKS - 1])
