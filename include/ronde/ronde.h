@@ -218,8 +218,8 @@ typedef struct ronde_counters {
 } ronde_counters;
 /* Counts since init. Fills as much as struct_size says. */
 RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);
-/* The thresholds in bytes by which all-reduces between these ranks are done now, as a line that RONDE_TABLE takes;
- * ranks may measure better ones while they work. The text is valid until this thread's next call of this function. */
+/* The thresholds by which all-reduces between these ranks are done now, as a line that RONDE_TABLE takes; ranks of one
+ * host may measure better ones while they work. The text is valid until this thread's next call of this function. */
 RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* bytes);
 /* By what the job's data moves: "shm", "messages", "mpi" or "oneccl" (RONDE_BACKEND); and 1 where that is MPI, begun so
  * that any thread may call it, else 0. The name lives as long as the process. */

@@ -22,8 +22,13 @@ AS_HOST = (
 
 PROGRAM = """
 import numpy as np, ronde.numpy as rnp, sys
+from ctypes import byref, c_char_p, c_size_t
+from ronde._lib import library
 rnp.init()
 rank, size = rnp.rank(), rnp.size()
+row, length = c_char_p(), c_size_t()
+assert library().ronde_get_table(None, byref(row), byref(length)) == 0
+assert sys.argv[1] in row.value.decode(), row.value
 some = rnp.add_process_set(range(0, size, 2))
 for step in range(12):
     for count in (1, 40, 300, 3000, 30_000):
@@ -47,24 +52,27 @@ def run(ranks, each, table, *command):
 
 
 @pytest.mark.parametrize("ranks, each", [(6, 2), (8, 1)])
-@pytest.mark.parametrize("table", [
-    None,
-    "hosts any: one_turn 0, turn 1000",
-    "hosts 2: turn 5; hosts any: one_turn 4194304, gathered 1073741824, turn 0, chunk 128; ranks 2: chunk 4096",
+@pytest.mark.parametrize("table, row", [
+    (None, "turn 2"),
+    ("hosts any: one_turn 0, turn 1000", "one_turn 0, gathered 4194304, turn 1000"),
+    ("hosts 2: turn 5; hosts any: one_turn 4194304, gathered 1073741824, turn 0, chunk 128; ranks 2: chunk 4096",
+     "one_turn 4194304, gathered 1073741824, turn 0, chunk 128"),
 ])
-def test_sums_are_right_whatever_the_table(ranks, each, table):
-    done = run(ranks, each, table, sys.executable, "-c", PROGRAM)
+def test_sums_are_right_whatever_the_table(ranks, each, table, row):
+    """It is in force on all ranks."""
+    done = run(ranks, each, table, sys.executable, "-c", PROGRAM, row)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_bench_measures_a_row_that_ronde_table_takes():
-    done = run(4, 2, None, RONDE, "bench", "--table")
+    done = run(4, 2, "hosts 2: turn 9", RONDE, "bench", "--table")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"# measured between 2 hosts of 4 ranks, .*\n# before: hosts 2: one_turn 32768, gathered 4194304, turn 2, chunk 262144\n"
-        r"hosts 2: one_turn \d+, gathered \d+, turn \d+\n", done.stdout), done.stdout
+        r"# measured between 2 hosts of 4 ranks, .*\n# before: hosts 2: one_turn 32768, gathered 4194304, turn 9, chunk 262144\n"
+        r"hosts 2: one_turn \d+, turn \d+\n", done.stdout), done.stdout
     assert "measuring turns, round 3 of 3" in done.stderr
-    again = run(4, 2, done.stdout, sys.executable, "-c", PROGRAM)
+    row = done.stdout.splitlines()[-1]
+    again = run(4, 2, done.stdout, sys.executable, "-c", PROGRAM, row.partition("turn ")[0].rpartition(",")[0])
     assert again.returncode == 0, again.stderr
 
 

@@ -308,7 +308,10 @@ TEST(MessageBucket, IsVoidOnEveryRankIfCallsDiffer) {
 // ---- Between hosts of several ranks
 
 const std::vector<std::vector<int>> kHosts = {{0, 0, 2},       {0, 1, 1},       {0, 0, 2, 2},      {0, 0, 2, 2, 2},
-                                              {0, 1, 1, 1, 1}, {0, 1, 0, 1, 1}, {0, 0, 0, 3, 3, 5}};
+                                              {0, 1, 1, 1, 1}, {0, 1, 0, 1, 1}, {0, 0, 0, 3, 3, 5},
+                                              // what is small goes in two turns or more
+                                              {0, 1, 2, 3, 4, 5, 6, 7, 8},
+                                              {0, 0, 2, 3, 4, 5, 6, 6, 8, 9, 10}};
 
 /// For what to expect: few ranks are added in their order, whatever hosts they are on.
 std::vector<int> added_by_hosts(const std::vector<int>& first_of) {

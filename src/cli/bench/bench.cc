@@ -112,9 +112,9 @@ int measure_here(const BenchOptions& options) {
 }
 
 /// The same between several hosts, where it is measured.
-int print_probed_table(const std::string& in_force, int hosts, const ronde_topology& topology) {
+int print_probed_table(const std::string& in_force, int hosts, std::size_t one_turn, const ronde_topology& topology) {
   std::string found;
-  if (const std::string failure = probe_host_table(hosts, topology.rank == 0, &found);
+  if (const std::string failure = probe_host_table(hosts, one_turn, topology.rank == 0, &found);
       !failure.empty()) {
     std::fprintf(stderr, "ronde bench: rank %d: %s\n", topology.rank, failure.c_str());
     return 1;
@@ -142,8 +142,9 @@ int print_table() {
   const std::string row(text, bytes);
   ronde_shutdown();
   int hosts = 0;
-  if (std::sscanf(row.c_str(), "hosts %d:", &hosts) == 1) {
-    return print_probed_table(row, hosts, topology);
+  std::size_t one_turn = 0;
+  if (std::sscanf(row.c_str(), "hosts %d: one_turn %zu", &hosts, &one_turn) == 2) {
+    return print_probed_table(row, hosts, one_turn, topology);
   }
   if (topology.rank == 0) {
     std::printf("# for %d rank%s of one host, in bytes; RONDE_TABLE, such lines or a file with them, gives others\n%s",

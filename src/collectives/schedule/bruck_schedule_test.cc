@@ -195,7 +195,7 @@ TEST(BruckSchedule, GivesWhatAllRanksGiveBitForBit) {
   }
 }
 
-/// Parts of different lengths, none among them; in place and not; in hosts and apart.
+/// Parts of different lengths, none among them; in hosts and apart.
 TEST(BruckSchedule, OfAnAllGatherPutsEachPartInItsPlace) {
   const std::vector<std::vector<int>> worlds = {{1, 1}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1, 1, 1, 1, 1}};
   for (const std::vector<int>& ranks : worlds) {

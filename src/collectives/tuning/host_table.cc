@@ -13,7 +13,7 @@ using messages::MessageLimits;
 
 constexpr std::string_view kHostRow = "hosts";
 constexpr int kMostHosts = 1 << 20;
-/// In one message goes what links take at once.
+/// Of one tensor in a message.
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{4} << 20;
 
 struct HostField {

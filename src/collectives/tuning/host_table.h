@@ -6,8 +6,8 @@
 //     hosts 4: one_turn 16384, gathered 4194304, turn 2, chunk 262144
 //     hosts any: one_turn 8192, gathered 4194304, turn 2, chunk 262144
 //
-// In one turn, or in some that bring together what all hosts have, each receives H-1 times the bytes; in two phases less
-// than twice, but 2 (H-1) messages. Both grow with H, so from some hosts on a fixed number of bytes is the border.
+// In one turn, or in some that bring together what all hosts have, each receives H-1 times the bytes; in two phases
+// less than twice, but 2 (H-1) messages. Both grow with H, so from some hosts on a fixed number of bytes is the border.
 //
 // A group takes the first row that is large enough for its hosts; what a row does not say is as built in. All ranks of
 // a job go by the first one's table: ranks with different rows would wait for each other for ever.
