@@ -1,4 +1,5 @@
-"""Which threads are seen to wait for another thread: of them depends who runs what a backward pass has left."""
+"""Which threads are seen to wait, for another thread or by asking again and again: of that depends when what a backward pass has
+left runs."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from ronde.torch.distributed import _left_futures  # noqa: E402
 from ronde.torch.distributed._blocked_threads import LOOKS, BlockedThreads  # noqa: E402
 
 is_over = threading.Event()
@@ -63,3 +65,16 @@ def test_a_thread_is_blocked_if_it_waits_for_another(does, is_blocked):
     if does is not sleeps:
         thread.join(20)
     assert found[-1] == is_blocked and not any(found[: LOOKS - 1])
+
+
+def test_a_thread_waits_by_asking_the_same_often_or_for_a_while(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(_left_futures.time, "monotonic", lambda: now[0])
+    one, other, third = object(), object(), object()
+    assert [_left_futures._waits_for(one) for _ in range(100)] == [False] * 99 + [True]
+    assert not _left_futures._waits_for(other) and not _left_futures._waits_for(third)
+    now[0] += 0.03
+    assert not _left_futures._waits_for(other), "twice in a while may be another bucket's hook"
+    assert _left_futures._waits_for(other)
+    _left_futures._left.asked.clear()  # as who leaves something does
+    assert not _left_futures._waits_for(other) and not _left_futures._waits_for(one)

@@ -6,8 +6,8 @@ behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls b
 
 A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
 ``wait()`` of any future first brings to its end what this thread has left. So do questions whether something has ended,
-``done()`` and ``is_completed()``, with what of it has, once a thread asks again and again and does nothing else: what is
-behind a future would else run sooner on one rank than on another, by the timing of its works. C++ (DDP)
+``done()`` and ``is_completed()``, with what of it has, once a thread asks the same again and again and leaves nothing
+meanwhile: what is behind a future would else run sooner on one rank than on another, by the timing of its works. C++ (DDP)
 looks at the end, but for DDP's first step with a static graph: what begins and waits for all reductions there says so
 (:func:`at_once`), and each is brought to its end where its future is asked for.
 
@@ -27,7 +27,7 @@ import contextlib
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, NamedTuple, Tuple
 
 import torch
 
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from ronde.torch.distributed._work import Work
 
 
-#: A thread that has asked so often in a row whether something has ended goes on when it has, and not before.
-_POLLS = 100
+#: A thread waits by asking if it has asked so often whether one thing has ended, or some times in so many seconds, and has left
+#: nothing meanwhile.
+_ASKS, _FEW_ASKS, _FEW_ASKS_S = 100, 3, 0.02
 
 #: Between two looks at threads that have left something, in seconds: LOOKS of them are a second.
 _LOOK_S = 1.0 / LOOKS
@@ -50,7 +51,7 @@ class _Left(threading.local):
     def __init__(self) -> None:
         self.works: Deque[Work] = collections.deque()
         self.is_looked_at = False  # by C++, before the pass ends
-        self.polls = 0  # how often in a row the thread has asked whether something has ended
+        self.asked: Dict[int, Tuple[float, int]] = {}  # by id of what: since when, and how often, whether it has ended
 
 
 class _OfThread(NamedTuple):
@@ -79,7 +80,7 @@ def leave(work: Work) -> bool:
         work._bring_to_end()
         return True
     _left.works.append(work)
-    _left.polls = 0
+    _left.asked.clear()
     _left_by[threading.get_ident()] = _OfThread(threading.get_native_id(), _left.works)
     return True
 
@@ -115,21 +116,32 @@ def bring_to_end() -> None:
     _left_by.pop(threading.get_ident(), None)
 
 
-def bring_ended_to_end() -> None:
-    """The same of those that have ended, up to the first that has not, if the thread asks again and again. Waits for nothing."""
+def _bring_ended_to_end() -> None:
+    """The same of those that have ended, up to the first that has not. Waits for nothing."""
     works = _left.works
-    while works and works[0].is_completed():
+    while works and works[0]._is_completed():
         _forget_ended(works)
 
 
+def _waits_for(what: object) -> bool:
+    """Whether this thread, which asks whether that has ended, waits for it so."""
+    now = time.monotonic()
+    since, count = _left.asked.get(id(what), (now, 0))
+    _left.asked[id(what)] = since, count + 1
+    return count + 1 >= _ASKS or (count + 1 >= _FEW_ASKS and now - since >= _FEW_ASKS_S)
+
+
+def _answer(future: object) -> None:
+    """The program asks whether the future is done."""
+    if _waits_for(future):
+        _bring_ended_to_end()
+
+
 def keeps(work: Work) -> bool:
-    """Whether the work is left to the end of the pass still, although it has ended, for a question whether it has: this
-    thread has left it, and has not asked often in a row."""
+    """Whether the work, which the program asks whether it has ended, stays left to the end of the pass all the same: this
+    thread has left it, and does not wait for it."""
     works = _left.works
-    if not works or work not in works:
-        return False
-    _left.polls += 1
-    return _left.polls < _POLLS
+    return bool(works) and work in works and not _waits_for(work)
 
 
 def _forget_ended(works: Deque[Work]) -> None:
@@ -179,18 +191,18 @@ def look_at_waits() -> None:
     if _is_looking:
         return
     kind: Any = torch._C.Future
-    kind.wait = _after(bring_to_end, kind.wait)
-    kind.done = _after(bring_ended_to_end, kind.done)
+    kind.wait = _after(lambda _: bring_to_end(), kind.wait)
+    kind.done = _after(_answer, kind.done)
     kind.add_done_callback = _watched(kind.add_done_callback)
     _is_looking = True
 
 
-def _after(bring: Callable[[], None], method: Any) -> Any:
+def _after(bring: Callable[[Any], None], method: Any) -> Any:
     @functools.wraps(method)
     def look(self: Any) -> Any:
         if _left_by:
             if _left.works:
-                bring()
+                bring(self)
             elif not is_done(self):
                 watch()
         return method(self)

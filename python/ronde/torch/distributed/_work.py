@@ -126,8 +126,11 @@ class Work(dist.Work):
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
+        return self._is_over or (not _left_futures.keeps(self) and self._is_completed())
+
+    def _is_completed(self) -> bool:
         operation = self._operation  # which another thread may release meanwhile
-        if not self._is_over and operation is not None and operation.done() and not _left_futures.keeps(self):
+        if not self._is_over and operation is not None and operation.done():
             try:
                 if self._claim():
                     self._settle(None)
