@@ -114,8 +114,7 @@ int measure_here(const BenchOptions& options) {
 /// The same between several hosts, where it is measured.
 int print_probed_table(const std::string& in_force, int hosts, std::size_t one_turn, const ronde_topology& topology) {
   std::string found;
-  if (const std::string failure = probe_host_table(hosts, one_turn, topology.rank == 0, &found);
-      !failure.empty()) {
+  if (const std::string failure = probe_host_table(hosts, one_turn, topology.rank == 0, &found); !failure.empty()) {
     std::fprintf(stderr, "ronde bench: rank %d: %s\n", topology.rank, failure.c_str());
     return 1;
   }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/bench/job_call.h"
+
 namespace ronde::cli {
 
 namespace {
@@ -67,19 +69,10 @@ class Reduction {
   bool is_good_ = false;
 };
 
-/// The largest of the ranks' values, on every rank; nothing if it fails.
+/// The largest of the ranks' values, on every rank; false if it fails.
 bool largest(double& value) {
-  ronde_tensor tensor = {sizeof tensor, &value, nullptr, 0, RONDE_FLOAT64, RONDE_HOST, 0};
-  ronde_request request = {};
-  request.struct_size = sizeof request;
-  request.op = RONDE_ALLREDUCE;
-  request.reduce_op = RONDE_MAX;
-  request.name = "probe.largest";
-  request.name_bytes = 13;
-  request.inputs = request.outputs = &tensor;
-  request.count = 1;
-  request.prescale = request.postscale = 1.0;
-  return ronde_execute(nullptr, &request, -1, nullptr) == RONDE_OK;
+  const ronde_tensor tensor = {sizeof tensor, &value, nullptr, 0, RONDE_FLOAT64, RONDE_HOST, 0};
+  return call_in_job(RONDE_ALLREDUCE, "probe.largest", &tensor, RONDE_MAX) == RONDE_OK;
 }
 
 /// Seconds that a call takes of the slowest rank. The calls wait for each other, so no start line is needed.

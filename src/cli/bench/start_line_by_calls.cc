@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string_view>
+
+#include "cli/bench/job_call.h"
 
 namespace ronde::cli {
 
@@ -26,23 +27,13 @@ StartLine StartLineByCalls::line() {
 }
 
 std::string StartLineByCalls::exchange() {
-  constexpr std::string_view kName = "bench.start_line";
   std::vector<double> all(entries_.size() * kNumbers);  // of others zeros, so that the sum is what each has
   const auto own = static_cast<std::size_t>(rank_);
   const std::array<double, kNumbers> mine = numbers_of(entries_[own]);
   std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(own * kNumbers));
   const auto count = static_cast<std::int64_t>(all.size());
   const ronde_tensor tensor = {sizeof tensor, all.data(), &count, 1, RONDE_FLOAT64, RONDE_HOST, 0};
-  ronde_request request = {};
-  request.struct_size = sizeof request;
-  request.op = RONDE_ALLREDUCE;
-  request.reduce_op = RONDE_SUM;
-  request.name = kName.data();
-  request.name_bytes = kName.size();
-  request.inputs = request.outputs = &tensor;
-  request.count = 1;
-  request.prescale = request.postscale = 1.0;
-  if (ronde_execute(nullptr, &request, -1, nullptr) != RONDE_OK) {
+  if (call_in_job(RONDE_ALLREDUCE, "bench.start_line", &tensor) != RONDE_OK) {
     return std::string("meeting at the start line: ") + ronde_last_error();
   }
   for (std::size_t rank = 0; rank < entries_.size(); ++rank) {

@@ -4,28 +4,11 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <string_view>
 
+#include "cli/bench/job_call.h"
 #include "cli/measuring/timing/own_core.h"
 
 namespace ronde::cli {
-
-namespace {
-
-/// Of a job's first moments: in place, and once.
-ronde_status execute(ronde_op op, std::string_view name, const ronde_tensor* tensor) {
-  ronde_request request = {};
-  request.struct_size = sizeof request;
-  request.op = op;
-  request.name = name.data();
-  request.name_bytes = name.size();
-  request.inputs = tensor;
-  request.outputs = tensor;
-  request.count = tensor == nullptr ? 0 : 1;
-  return ronde_execute(nullptr, &request, -1, nullptr);
-}
-
-}  // namespace
 
 std::string StartLinePages::share(int rank, int ranks) {
   const std::size_t bytes = sizeof(StartLineEntry) * static_cast<std::size_t>(ranks);
@@ -37,14 +20,14 @@ std::string StartLinePages::share(int rank, int ranks) {
   }
   const std::int64_t count = 2;
   const ronde_tensor tensor = {sizeof tensor, where, &count, 1, RONDE_INT64, RONDE_HOST, 0};
-  if (execute(RONDE_BROADCAST, "bench.start_line", &tensor) != RONDE_OK) {
+  if (call_in_job(RONDE_BROADCAST, "bench.start_line", &tensor) != RONDE_OK) {
     return std::string("sharing the start line: ") + ronde_last_error();
   }
   if (rank != 0) {
     pages_ = std::make_unique<SharedPages>(SharedPages::open(where[0], where[1], bytes));
   }
   // Rank 0 has the descriptor open until all have mapped it.
-  if (execute(RONDE_BARRIER, "bench.start_line.mapped", nullptr) != RONDE_OK) {
+  if (call_in_job(RONDE_BARRIER, "bench.start_line.mapped", nullptr) != RONDE_OK) {
     return std::string("sharing the start line: ") + ronde_last_error();
   }
   return pages_->is_mapped() ? "" : "the start line's shared memory cannot be mapped";
