@@ -20,6 +20,7 @@
 
 #include <ronde/torch_names.hpp>
 #include <ronde/torch_operations.hpp>
+#include <ronde/torch_parameters.hpp>
 
 namespace ronde {
 inline namespace v0 {
@@ -55,6 +56,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   void add(const at::Tensor& parameter, const std::string& name) {
     gradients_.emplace_back();
     gradients_.back().parameter = parameter;
+    own_.add(parameter);
     gradients_.back().name = names_.of(name);
     for (const char each : name + '\n') {
       hash_ = (hash_ ^ static_cast<unsigned char>(each)) * 16777619U;  // FNV-1a
@@ -188,6 +190,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     is_over_ = true;
     drop();
     names_.release();
+    own_.release();
   }
 
  private:
@@ -247,6 +250,13 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
       return;
     }
     const Gradient& each = gradients_[index];
+    if (OwnParameters::is_shared(each.parameter)) {
+      throw Error(Code::invalid_argument,
+                  "'" + each.name +
+                      "': another DistributedOptimizer has this parameter, too, and both would reduce its gradient. End "
+                      "the one that is not used any more, or let one optimizer have each parameter",
+                  each.name);
+    }
     if (each.work || each.passes >= options.backward_passes_per_step) {
       throw Error(Code::invalid_argument,
                   "'" + each.name + "' is computed more often than backward_passes_per_step (" +
@@ -445,6 +455,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
 
   std::mutex mutex_;  ///< guards what follows
   std::vector<Gradient> gradients_;
+  OwnParameters own_;
   GradientNames names_;
   std::uint32_t hash_ = 2166136261U;  ///< of the parameters' names
   bool is_synchronized_ = false;      ///< all gradients are averaged, and no pass has come since

@@ -25,8 +25,9 @@ namespace torch {
 ///
 /// Every rank makes one with parameters of the same names and shapes, and steps equally often. A parameter that has no
 /// gradient on this rank counts as zeros where another rank has one; where none has, it stays without, and is not
-/// stepped. A parameter that stands in the optimizer twice is reduced once. One thread at a time, but for the threads
-/// of autograd.
+/// stepped. A parameter that stands in the optimizer twice is reduced once; a pass that comes to one that another
+/// DistributedOptimizer has, too, is refused (Code::invalid_argument, thrown by backward()). One thread at a time, but
+/// for the threads of autograd.
 ///
 /// Gradients that are averaged are so once: a pass that would add to them, between synchronize() and step(), is refused
 /// (Code::invalid_argument, thrown by backward()), and step() does not average them again. A pass may be dropped,

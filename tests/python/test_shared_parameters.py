@@ -9,6 +9,9 @@ import torch
 from torch import nn
 
 
+REFUSED = "another DistributedOptimizer, under other names or of another process set, has a parameter"
+
+
 def wrapped(hvd, parameters, name, **options):
     named = [(f"{name}.{i}", parameter) for i, parameter in enumerate(parameters)]
     return hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), named, **options)
@@ -21,7 +24,7 @@ def test_a_pass_that_comes_to_two_optimizers_is_refused(hvd, rank, world, groups
     shared, a, b = (nn.Parameter(torch.zeros(70000)) for _ in range(3))
     first = wrapped(hvd, [shared, a], f"shared.first.{groups}", groups=groups)
     second = wrapped(hvd, [shared, b], f"shared.second.{groups}", groups=groups)
-    with pytest.raises(ValueError, match="another DistributedOptimizer, under other names, has a parameter"):
+    with pytest.raises(ValueError, match=REFUSED):
         ((shared + a + b).sum() * (rank + 1)).backward()
     del second
     for parameter in (shared, a, b):
@@ -29,6 +32,26 @@ def test_a_pass_that_comes_to_two_optimizers_is_refused(hvd, rank, world, groups
     ((shared + a + b).sum() * (rank + 1)).backward()
     first.step()
     assert shared.unique().tolist() == [-1.5] and a.unique().tolist() == [-1.5]
+
+
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("local_first", [False, True])
+def test_optimizers_of_two_process_sets_are_two_although_their_names_are_equal(hvd, rank, world, local_first):
+    """One of the same names was taken for the other's successor, and means were of both sets."""
+    sets = [hvd.add_process_set([0, 1]), hvd.add_process_set([2, 3])]
+    w = nn.Parameter(torch.zeros(70000))
+    options = [{}, {"process_set": sets[rank // 2]}]
+    kept = [wrapped(hvd, [w], f"two sets.{local_first}", **each) for each in (options[::-1] if local_first else options)]
+    with pytest.raises(ValueError, match=REFUSED):
+        (w * (rank + 1)).sum().backward()
+    optimizer = kept[local_first]
+    kept.clear()  # the local one ends
+    optimizer.zero_grad()
+    (w * (rank + 1)).sum().backward()
+    optimizer.step()
+    assert w.unique().tolist() == [-2.5]
+    for each in sets:
+        hvd.remove_process_set(each)
 
 
 @pytest.mark.ranks(2)

@@ -119,7 +119,7 @@ class Reducer(ArrivalsParts):
         return [unit.first_name for unit in self._units]
 
     def names_of_parameters(self) -> Dict[torch.nn.Parameter, str]:
-        return {member.parameter: str(member.unit.first_name) for member in self._members}
+        return {member.parameter: member.unit.first_name for member in self._members}
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -327,8 +327,7 @@ class Reducer(ArrivalsParts):
             unit.missing = len(unit.parameters)
 
     def _follow_set(self) -> None:
-        """A process set that is registered anew, in another job above all, has an id of its own there, and the id that
-        it had may be another set's. ValueError if it is not registered."""
+        """A set that is registered anew, in another job above all, has another id there. ValueError if it is not registered."""
         if self._process_set.process_set_id == self._group:
             return
         self.restart()  # what was under way ended with the set
@@ -336,6 +335,7 @@ class Reducer(ArrivalsParts):
         for unit in self._units:
             unit.move_to(self._group)
         self.name = _names.in_group(self._group, str(self.name))
+        _living_reducers.note_shared(self)
         self._begin(_generations.latest_generation(self.name, self._unit_names()))
 
     def _count(self, member: Member) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import weakref
-from typing import Any, Container, Dict, List, Optional, Protocol
+from typing import Any, Container, Dict, List, Optional, Protocol, Tuple
 
 from ronde._calls import group_of
 from ronde.exceptions import InvalidArgumentError
@@ -62,8 +62,8 @@ def note_shared(reducer: _Reducer) -> None:
 
 
 def require_unshared(reducer: _Reducer) -> None:
-    """A backward pass has come to it. InvalidArgumentError if another one, of other names, reduces some of the same gradients,
-    in the same memory."""
+    """A backward pass has come to it. InvalidArgumentError if another one, of other names or of another process set, reduces
+    some of the same gradients, in the same memory."""
     if reducer not in _may_share:
         return
     if _name_shared_by(reducer) is not None:
@@ -73,8 +73,8 @@ def require_unshared(reducer: _Reducer) -> None:
         _may_share.discard(reducer)
         return
     raise InvalidArgumentError(
-        f"'{name}': another DistributedOptimizer, under other names, has a parameter of this one's, and both would reduce "
-        "its gradient. Drop the one that is not used any more, or let one optimizer have each parameter",
+        f"'{name}': another DistributedOptimizer, under other names or of another process set, has a parameter of this one's, "
+        "and both would reduce its gradient. Drop the one that is not used any more, or let one optimizer have each parameter",
         1,
     )
 
@@ -86,11 +86,17 @@ def _name_shared_by(reducer: _Reducer) -> Optional[str]:
 
 
 def _shared_name(own: Dict[Any, str], other: _Reducer) -> Optional[str]:
-    """Of a parameter that both reduce, under different names. One of the same names is a successor."""
+    """Of a parameter that both reduce, under names of which none is the other's. One of the same names is a successor."""
     for parameter, name in other.names_of_parameters().items():
-        if own.get(parameter, name) != name:
-            return own[parameter]
+        own_name = own.get(parameter)
+        if own_name is not None and _key(own_name) != _key(name):
+            return own_name
     return None
+
+
+def _key(name: str) -> Tuple[int, str]:
+    """Names of several process sets are equal strings."""
+    return group_of(name), name
 
 
 def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
@@ -99,8 +105,7 @@ def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
 
 
 def _of_name(name: str) -> List[_Reducer]:
-    key = group_of(name), name  # names of several process sets are equal strings
-    return [reducer for reducer in list(_living) if (group_of(reducer.name), reducer.name) == key]
+    return [reducer for reducer in list(_living) if _key(reducer.name) == _key(name)]
 
 
 def move_here(parameters: Container[Any]) -> None:

@@ -1,6 +1,7 @@
 // DistributedOptimizer beside one process that has all ranks' data.
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -397,6 +398,25 @@ void check_two_optimizers() {
   }
 }
 
+/// One's reduction wrote to what the other had cloned of the gradient. That one may end while another takes its place.
+void check_a_parameter_of_two_optimizers() {
+  Pair pair;
+  ::torch::optim::SGD of_one({pair.a}, 0.1);
+  std::unique_ptr<ronde::torch::DistributedOptimizer> last;
+  {
+    const ronde::torch::DistributedOptimizer first(pair.sgd, {.prefix = "of two"});
+    last = std::make_unique<ronde::torch::DistributedOptimizer>(
+        of_one, ronde::torch::DistributedOptimizerOptions{.op = ronde::Op::sum, .prefix = "of one"});
+    check_refused([&] { (pair.a * (rank + 1)).sum().backward(); }, "another DistributedOptimizer has this parameter",
+                  "a pass that comes to two optimizers");
+    pair.b.sum().backward();
+  }
+  pair.a.mutable_grad() = at::Tensor();
+  (pair.a * (rank + 1)).sum().backward();
+  last->step();
+  check_equal(pair.a.grad(), at::full({4}, size * (size + 1) / 2.0, at::kDouble), "a gradient of the one that is left");
+}
+
 /// Ranks that have frozen different parameters, but as many, are told so.
 void check_other_parameters() {
   Pair pair;
@@ -500,6 +520,7 @@ void check_optimizers() {
   check_optimizers_in_turn(true);
   check_optimizers_in_turn(false);
   check_two_optimizers();
+  check_a_parameter_of_two_optimizers();
   check_a_missed_step();
   check_other_parameters();
   check_memory_of_others();
