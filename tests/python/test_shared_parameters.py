@@ -45,7 +45,8 @@ def test_optimizers_of_two_process_sets_are_two_although_their_names_are_equal(h
     with pytest.raises(ValueError, match=REFUSED):
         (w * (rank + 1)).sum().backward()
     optimizer = kept[local_first]
-    kept.clear()  # the local one ends
+    kept.clear()
+    gc.collect()  # the local one ends, which the error's traceback holds
     optimizer.zero_grad()
     (w * (rank + 1)).sum().backward()
     optimizer.step()
