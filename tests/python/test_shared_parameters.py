@@ -47,6 +47,7 @@ def test_optimizers_of_two_process_sets_are_two_although_their_names_are_equal(h
     optimizer = kept[local_first]
     kept.clear()
     gc.collect()  # the local one ends, which the error's traceback holds
+    optimizer.synchronize()  # it may have begun
     optimizer.zero_grad()
     (w * (rank + 1)).sum().backward()
     optimizer.step()
