@@ -203,6 +203,8 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     int passes = 0;
     std::optional<Work> work = {};  ///< its reduction
     at::Tensor reduced = {};        ///< what is reduced, or was since the last step; undefined before
+    at::Tensor place = {};          ///< where it belongs, if it is reduced elsewhere: in memory that others hold
+    const void* before = nullptr;   ///< the gradient to which the first pass of the step adds; null: there is none
     std::int64_t version = 0;       ///< of that when it had been reduced
   };
 
@@ -249,7 +251,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     if (is_over_) {
       return;
     }
-    const Gradient& each = gradients_[index];
+    Gradient& each = gradients_[index];
     if (OwnParameters::is_shared(each.parameter)) {
       throw Error(Code::invalid_argument,
                   "'" + each.name +
@@ -271,8 +273,11 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
                       "DistributedOptimizer, before the next pass",
                   each.name);
     }
-    if (look_at_pass_ && each.passes == 0) {
-      look_at_pass_(index, each.parameter.grad());
+    if (each.passes == 0) {
+      each.before = impl_of(each.parameter.grad());
+      if (look_at_pass_) {
+        look_at_pass_(index, each.parameter.grad());
+      }
     }
     is_synchronized_ = false;
   }
@@ -284,19 +289,39 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     at::Tensor& gradient = each.parameter.mutable_grad();
     // A function may give a parameter that does not matter no gradient: that of other ranks is then added to zeros.
     if (!is_over_ && ++each.passes == options.backward_passes_per_step && gradient.defined()) {
+      if (each.before != nullptr && each.before == impl_of(gradient)) {
+        begin_in_place(each);
+        return;
+      }
       const bool is_taken_over = computed.defined() && computed.is_alias_of(gradient);
-      make_own(gradient, is_taken_over ? 2 : 1, is_taken_over && computed.use_count() > 1);
+      if ((is_taken_over && computed.use_count() > 1) || is_held(gradient, is_taken_over ? 2 : 1)) {
+        gradient = gradient.clone();  // a pass has handed on what is another parameter's, or the program's
+      }
       begin(each, gradient);
     }
   }
 
-  /// A gradient is reduced where it lies, so that must be nobody else's memory: another parameter's, or a tensor of the
-  /// program's that a backward pass has handed on. `holders`: of its memory, if there are no others.
-  static void make_own(at::Tensor& gradient, std::size_t holders, bool is_held) {
-    if (is_held || gradient.use_count() > 1 ||
-        (gradient.layout() == at::kStrided && gradient.storage().use_count() > holders)) {
-      gradient = gradient.clone();
+  /// A gradient is reduced where it lies, so others must not have that memory: another parameter, or the program.
+  /// `holders`: of its memory, if there are no others.
+  static bool is_held(const at::Tensor& gradient, std::size_t holders) {
+    return gradient.use_count() > 1 ||
+           (gradient.layout() == at::kStrided && gradient.storage().use_count() > holders);
+  }
+
+  /// What the program has put there stays the gradient, whatever else holds it: in memory of its own, one for all
+  /// gradients say, the program zeroes them.
+  void begin_in_place(Gradient& each) const {
+    const at::Tensor& gradient = each.parameter.grad();
+    if (is_held(gradient, 1)) {
+      each.place = gradient;
+      begin(each, gradient.detach().clone());
+    } else {
+      begin(each, gradient);
     }
+  }
+
+  static const void* impl_of(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.unsafeGetTensorImpl() : nullptr;
   }
 
   static std::int64_t version_of(const at::Tensor& gradient) {
@@ -327,6 +352,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   void forget() {
     for (Gradient& each : gradients_) {
       each.work.reset();
+      each.place.reset();
       each.passes = 0;
     }
   }
@@ -379,11 +405,12 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
       if (!each.work) {
         said[index] = gradient.defined() ? kHas : kNone;
         if (gradient.defined()) {
-          make_own(gradient, 1, false);
+          begin_in_place(each);
+        } else {
+          begin(each, at::zeros_like(each.parameter));
         }
-        begin(each, gradient.defined() ? gradient : at::zeros_like(each.parameter));
       } else {
-        said[index] = gradient.is_same(each.reduced) ? kHas : kReplaced;
+        said[index] = gradient.is_same(each.place.defined() ? each.place : each.reduced) ? kHas : kReplaced;
       }
     }
     const auto hash = static_cast<std::int32_t>(hash_ >> 1U);
@@ -396,6 +423,10 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     for (std::int64_t index = 0; index < count; ++index) {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
       each.work->wait();
+      if (each.place.defined()) {
+        each.place.copy_(each.reduced);
+        each.reduced = each.place;
+      }
       if (said[index] != kNone) {
         if (each.reduced.requires_grad() && !is_alone()) {
           each.reduced = each.reduced.detach();  // its graph is this rank's alone

@@ -29,6 +29,9 @@ namespace torch {
 /// DistributedOptimizer has, too, is refused (Code::invalid_argument, thrown by backward()). One thread at a time, but
 /// for the threads of autograd.
 ///
+/// What the program has put in a gradient's place, a part of a tensor of its own say, stays there, and is reduced where
+/// it lies.
+///
 /// Gradients that are averaged are so once: a pass that would add to them, between synchronize() and step(), is refused
 /// (Code::invalid_argument, thrown by backward()), and step() does not average them again. A pass may be dropped,
 /// before or after synchronize(), by zero_grad() on all ranks. Where ranks have dropped different numbers of passes, or

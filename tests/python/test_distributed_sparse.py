@@ -52,6 +52,13 @@ def test_sums_are_those_of_gloo(rank):
                 assert_same(mine, reduced(sparse(rank, dtype, entries, dense), group=gloo))
 
 
+@pytest.mark.ranks(2, 3)
+def test_ranks_that_ask_for_a_sum_and_a_mean_are_all_told(rank, world):
+    with pytest.raises(ValueError, match="rank 0 asks for SUM of the sparse tensors and rank"):
+        reduced(sparse(rank, torch.float32, 9), op=Op.AVG if rank == world - 1 else Op.SUM)
+    reduced(sparse(rank, torch.float32, 9))
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_means_and_small_types(rank, world):
     expected = sum(sparse(each, torch.float64, 9).to_dense() for each in range(world)) / world

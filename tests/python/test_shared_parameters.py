@@ -81,3 +81,26 @@ def test_optimizers_of_parameters_of_their_own_stay_apart(hvd, rank, world):
     for optimizer in optimizers:
         optimizer.step()
     assert [each.tolist() for each in parameters] == [[-1.5] * 3] * 3
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("way", ["added", "base"])
+def test_a_parameter_that_another_optimizer_is_given_later_is_refused(hvd, rank, world, way):
+    shared, other = nn.Parameter(torch.zeros(70000)), nn.Parameter(torch.zeros(3))
+    first = wrapped(hvd, [shared], f"later.first.{way}")
+    base = torch.optim.SGD([other], lr=1.0)
+    second = hvd.DistributedOptimizer(base, [(f"later.second.{way}", other)])
+    for step in range(2):
+        for optimizer in (first, second):
+            optimizer.zero_grad()
+        ((shared.sum() + other.sum()) * (rank + 1)).backward()
+        first.step()
+        second.step()
+    (second if way == "added" else base).add_param_group({"params": [shared]})
+    for optimizer in (first, second):
+        optimizer.zero_grad()
+    with pytest.raises(ValueError, match=REFUSED):
+        for step in range(2):  # in the second step at the latest
+            ((shared.sum() + other.sum()) * (rank + 1)).backward()
+            first.step()
+            second.step()

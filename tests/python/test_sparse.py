@@ -37,6 +37,23 @@ def test_sum_and_average(hvd, rank, world, dtype):
     assert mine._nnz() == (0 if rank == 0 else 3), "the input was changed"
 
 
+@pytest.mark.ranks(2, 3)
+def test_ranks_that_ask_for_different_things_are_all_told(hvd, rank, world):
+    """Each had a result of its own, with success."""
+    last = rank == world - 1
+    for name, op, shape in (("op", hvd.Average if last else hvd.Sum, (7, 3)), ("shape", hvd.Sum, (8 if last else 7, 3))):
+        for call in ("named", None):
+            with pytest.raises(ValueError, match="another shape, another op"):
+                hvd.sparse_allreduce_async(entries(rank, shape=shape), name=call and f"differ.{name}", op=op)()
+    result = hvd.sparse_allreduce_async(entries(rank), op=hvd.Sum)()
+    assert torch.equal(result.to_dense().double(), total(world))
+    embedding = nn.Embedding(3, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=0.1), op=hvd.Average if last else hvd.Sum)
+    embedding(torch.tensor([1])).sum().backward()
+    with pytest.raises(ValueError, match="another shape, another op"):
+        optimizer.step()
+
+
 @pytest.mark.ranks(2)
 def test_pytorch_has_nothing_to_warn_of(hvd, rank, world):
     """Newer ones do, once, of sparse tensors that nobody has said whether to check."""
@@ -60,15 +77,15 @@ def test_pytorch_has_nothing_to_warn_of(hvd, rank, world):
 
 @pytest.mark.ranks(2)
 def test_it_is_two_allgathers_under_the_documented_names(hvd, rank, world):
-    mine = entries(rank)
+    """Indices come behind a row below 0, which says what the rank asks for."""
+    mine = entries(rank).coalesce()
     if rank == 0:
-        result = hvd.sparse_allreduce_async(mine, "table", hvd.Sum)()
-        assert torch.equal(result.to_dense().double(), total(world))
+        with pytest.raises(ValueError, match="another shape, another op"):
+            hvd.sparse_allreduce_async(mine, "table", hvd.Sum)()
     else:
-        mine = mine.coalesce()
-        indices = hvd.allgather(mine.indices().t(), name="table.indices")
+        indices = hvd.allgather(torch.cat([torch.tensor([[-1]]), mine.indices().t()]), name="table.indices")
         values = hvd.allgather(mine.values(), name="table.values")
-        assert indices.tolist() == [[1], [5]] and values.shape == (2, 3)
+        assert indices[0] < -1 and indices[1:].tolist() == [[-1], [1], [5]] and values.shape == (2, 3)
 
 
 @pytest.mark.ranks(2, 3)

@@ -361,6 +361,8 @@ class _DistributedOptimizer(ReadByScalers):
             self._parameter_names[parameter] = name
             if self._reducer is not None:
                 self._reducer.add_unit([parameter], name)
+        if added and self._reducer is not None:
+            _living_reducers.note_shared(self._reducer)
 
 
 def _require_positive(passes: int) -> None:

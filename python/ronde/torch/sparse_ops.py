@@ -33,7 +33,7 @@ def sparse_allreduce_async(
         tensor: of layout ``torch.sparse_coo``, of the same shape, type and number of sparse dimensions on every rank;
             the number of its entries may differ, and be 0.
         name: by which the ranks meet, in two all-gathers, ``<name>.indices`` and ``<name>.values``; None: they meet by
-            the order of unnamed calls.
+            the order of unnamed calls. Ranks that ask for different shapes or ops are all told so (ValueError).
         op: Average (the default) or Sum.
         process_set: the ranks that take part; this one must be among them.
 
@@ -67,7 +67,8 @@ def start_sparse_allreduce(
         raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
-    own_indices, own_values = entries.indices().t().contiguous(), entries.values()
+    asked = _names.hash_of(f"{op} {factor} {tuple(tensor.shape)}")
+    own_indices, own_values = _headed(entries.indices().t(), asked), entries.values()
     values, context = compression.compress(own_values)
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
     gathered_indices = start_allgather(own_indices, names[0], wait=False)
@@ -75,8 +76,18 @@ def start_sparse_allreduce(
     _calls.say_told(base)
 
     return SparseReduction(
-        tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1
+        tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1, asked
     )
+
+
+def _headed(indices: torch.Tensor, asked: int) -> torch.Tensor:
+    """Behind a row that stands for what this rank asks for: a number below 0, which no index is. Without sparse dimensions
+    there is no index, and nothing is said."""
+    if indices.shape[1] == 0:
+        return indices.contiguous()
+    head = indices.new_zeros((1, indices.shape[1]))
+    head[:, :1] = -1 - asked
+    return torch.cat([head, indices])
 
 
 class SparseReduction:
@@ -91,10 +102,11 @@ class SparseReduction:
         context: Any,
         factor: float,
         divisor: int,
+        asked: int,
     ) -> None:
         self._tensor, self._shown, self._gathered = tensor, shown, gathered
         self._compression, self._context = compression, context
-        self._factor, self._divisor = factor, divisor
+        self._factor, self._divisor, self._asked = factor, divisor, asked
 
     def ask_to_cancel(self) -> None:
         """Begins what :meth:`cancel` does, and waits for nothing."""
@@ -111,6 +123,7 @@ class SparseReduction:
         indices, values = synchronize_all(self._gathered)
         if indices is None:
             raise InvalidArgumentError(f"'{self._shown}': the result was fetched already", 1, tensor=self._shown)
+        indices = self._checked(indices)
         values = self._compression.decompress(values, self._context)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
@@ -124,3 +137,18 @@ class SparseReduction:
         return torch.sparse_coo_tensor(
             total.indices(), reduced, shape, device=values.device, is_coalesced=True, check_invariants=False
         )
+
+    def _checked(self, gathered: torch.Tensor) -> torch.Tensor:
+        """Of all ranks, without the rows that they begin with. Raises, on all ranks, if these differ."""
+        if gathered.shape[1] == 0:
+            return gathered
+        is_head = gathered[:, 0] < 0
+        for rank, asked in enumerate((-1 - gathered[is_head, 0]).tolist()):
+            if asked != self._asked:
+                raise InvalidArgumentError(
+                    f"'{self._shown}' is sparse, of shape {tuple(self._tensor.shape)} here, and rank {rank} of the process set "
+                    "has another shape, another op, or another factor: they must be the same on all ranks",
+                    1,
+                    tensor=self._shown,
+                )
+        return gathered[~is_head]

@@ -282,9 +282,9 @@ void check_memory_of_others() {
     ::torch::optim::SGD sgd(std::vector<at::Tensor>{first, second}, 0.1);
     ronde::torch::DistributedOptimizer optimizer(
         sgd, {.op = ronde::Op::sum, .prefix = "memory " + std::to_string(elements)});
-    const at::Tensor mine = at::full({elements}, rank + 1.0);
     const at::Tensor expected = at::full({elements}, 1 - 0.1 * size * (size + 1) / 2.0);
     for (int way = 0; way < 3; ++way) {
+      const at::Tensor mine = at::full({elements}, rank + 1.0);
       if (way == 0) {
         Together::apply(first, second).backward(mine);
       } else if (way == 1) {
@@ -296,12 +296,42 @@ void check_memory_of_others() {
       optimizer.step();
       check(at::allclose(first.detach(), expected) && at::allclose(second.detach(), expected),
             "gradients of one memory, way " + std::to_string(way));
-      check_equal(mine, at::full({elements}, rank + 1.0), "a tensor of the program's, way " + std::to_string(way));
+      if (way != 1) {
+        check_equal(mine, at::full({elements}, rank + 1.0), "a tensor of the program's, way " + std::to_string(way));
+      }
       optimizer.zero_grad();
       const at::NoGradGuard no_grad;
       first.fill_(1);
       second.fill_(1);
     }
+  }
+}
+
+/// One tensor whose parts are the gradients, or a variable for each: there the program zeroes them. What was reduced
+/// went to other tensors, which nobody zeroed, so that each step had the sum of all before.
+void check_gradients_that_the_program_holds(bool is_flat) {
+  at::Tensor weight = at::zeros({3}).requires_grad_();
+  at::Tensor seldom = at::zeros({2}).requires_grad_();
+  at::Tensor flat = at::zeros({5});
+  const at::Tensor of_weight = is_flat ? flat.narrow(0, 0, 3) : at::zeros({3});
+  const at::Tensor of_seldom = is_flat ? flat.narrow(0, 3, 2) : at::zeros({2});
+  weight.mutable_grad() = of_weight;
+  seldom.mutable_grad() = of_seldom;
+  ::torch::optim::SGD sgd(std::vector<at::Tensor>{weight, seldom}, 0.0);
+  ronde::torch::DistributedOptimizer optimizer(
+      sgd, {.op = ronde::Op::sum, .backward_passes_per_step = 2, .prefix = is_flat ? "flat" : "held"});
+  for (int step = 0; step < 5; ++step) {
+    of_weight.zero_();
+    of_seldom.zero_();
+    const bool uses_both = rank == 0 && step % 2 == 1;
+    for (int pass = 0; pass < 2; ++pass) {
+      const at::Tensor loss = weight.sum() * (rank + 1.0) * (step + 1);
+      (uses_both ? loss + seldom.sum() : loss).backward();
+    }
+    optimizer.step();
+    check_equal(of_weight, at::full({3}, (step + 1.0) * size * (size + 1)), "a gradient that the program holds");
+    check_equal(of_seldom, at::full({2}, step % 2 == 1 ? 2.0 : 0.0), "one that this rank may not have used");
+    check(weight.grad().is_same(of_weight) && seldom.grad().is_same(of_seldom), "whose gradients these are");
   }
 }
 
@@ -516,6 +546,8 @@ void check_optimizers() {
   check_steps();
   check_ranks_that_differ();
   check_a_parameter_twice();
+  check_gradients_that_the_program_holds(true);
+  check_gradients_that_the_program_holds(false);
   check_unequal_use();
   check_optimizers_in_turn(true);
   check_optimizers_in_turn(false);

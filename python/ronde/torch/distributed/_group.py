@@ -204,7 +204,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         op = opts.reduceOp
         kind = "allreduce_sparse"
         _sparse.check_reduction(op, kind)
-        parts = _sparse.parts_of(tensor, kind)
+        parts = _sparse.parts_of(tensor, op, kind)
         return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind), opts)
 
     @counted

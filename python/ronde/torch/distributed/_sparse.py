@@ -24,9 +24,9 @@ _TYPES = frozenset(
 )
 
 
-def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
-    """What is to be gathered: the values of its entries, their indices, and a row that says how many there are and the
-    shape."""
+def parts_of(tensor: torch.Tensor, op: dist.ReduceOp, kind: str) -> List[torch.Tensor]:
+    """What is to be gathered: the values of its entries, their indices, and a row that says how many there are, whether their
+    mean is asked for, and the shape."""
     if tensor.layout is not torch.sparse_coo or tensor.is_meta:
         raise InvalidArgumentError(
             f"{kind}: expected sparse tensors of layout torch.sparse_coo with values, got {tensor.layout} on "
@@ -37,7 +37,7 @@ def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
         raise InvalidArgumentError(f"{kind}: PyTorch does not add up sparse tensors of type {tensor.dtype}", 1)
     entries = tensor.detach().coalesce()
     values, indices = staged_together([entries.values(), entries.indices().t()])
-    head = torch.tensor([[len(values), *tensor.shape]], dtype=torch.int64, device="cpu")
+    head = torch.tensor([[len(values), _is_mean(op), *tensor.shape]], dtype=torch.int64, device="cpu")
     return [values, indices, head]
 
 
@@ -47,13 +47,23 @@ def check_reduction(op: dist.ReduceOp, kind: str) -> None:
         raise InvalidArgumentError(f"{kind}: of sparse tensors the backend ronde has SUM and AVG only, not {op}", 1)
 
 
+def _is_mean(op: dist.ReduceOp) -> bool:
+    return bool(getattr(op, "op", op) == dist.ReduceOp.AVG)
+
+
 def summed_into(target: torch.Tensor, op: dist.ReduceOp, kind: str) -> Callable[[Operation], None]:
     """For the ticket of their all-gather: writes the sum, or mean, of all ranks' tensors into the target."""
     take = all_made_by_ticket(3)
 
     def finish(operation: Operation) -> None:
         values, indices, heads = take(operation)
-        counts, shapes = heads[:, 0].tolist(), heads[:, 1:].tolist()
+        counts, means, shapes = heads[:, 0].tolist(), heads[:, 1].tolist(), heads[:, 2:].tolist()
+        for rank, mean in enumerate(means):
+            if mean != means[0]:
+                names = ["SUM", "AVG"]
+                raise InvalidArgumentError(
+                    f"{kind}: rank 0 asks for {names[means[0]]} of the sparse tensors and rank {rank} for {names[mean]}", 1
+                )
         for rank, shape in enumerate(shapes):
             if shape != shapes[0]:
                 raise InvalidArgumentError(
@@ -63,7 +73,7 @@ def summed_into(target: torch.Tensor, op: dist.ReduceOp, kind: str) -> Callable[
                 )
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-        mean_of = len(counts) if getattr(op, "op", op) == dist.ReduceOp.AVG else 1
+        mean_of = len(counts) if _is_mean(op) else 1
         total = torch.sparse_coo_tensor(indices[:0].t(), wide[:0], target.shape)
         at = 0
         with default_float_state():
