@@ -255,8 +255,8 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     if (OwnParameters::is_shared(each.parameter)) {
       throw Error(Code::invalid_argument,
                   "'" + each.name +
-                      "': another DistributedOptimizer has this parameter, too, and both would reduce its gradient. End "
-                      "the one that is not used any more, or let one optimizer have each parameter",
+                      "': another DistributedOptimizer has this parameter, too, and both would reduce its gradient. "
+                      "End the one that is not used any more, or let one optimizer have each parameter",
                   each.name);
     }
     if (each.work || each.passes >= options.backward_passes_per_step) {

@@ -37,12 +37,12 @@ class GoalRank {
       std::vector<std::string> parts;
       for (const collectives::Outgoing& each : stage.outgoing) {
         parts.push_back(
-            line("send " + bytes(each.from) + "b to " + std::to_string(each.to) + " tag " + tag + " cpu 0"));
+            line("send " + bytes(each) + "b to " + std::to_string(each.to) + " tag " + tag + " cpu 0"));
         require(parts.back(), stage.after == 0 ? ready : finished[stage.after - 1]);
       }
       for (const collectives::Incoming& each : stage.incoming) {
         parts.push_back(
-            line("recv " + bytes(each.into) + "b from " + std::to_string(each.from) + " tag " + tag + " cpu 0"));
+            line("recv " + bytes(each) + "b from " + std::to_string(each.from) + " tag " + tag + " cpu 0"));
         require(parts.back(), finished.empty() ? ready : finished.back());
       }
       finished.push_back(calculation(work_of(schedule, stage) * reduce_ns_per_byte_, 0));
@@ -54,8 +54,9 @@ class GoalRank {
   }
 
  private:
-  static std::string bytes(const collectives::Piece& piece) {
-    return std::to_string(std::max<std::size_t>(1, piece.bytes()));
+  template <typename Message>
+  static std::string bytes(const Message& message) {
+    return std::to_string(std::max<std::size_t>(1, message.bytes()));
   }
   std::string line(const std::string& what) {
     std::string label = "l" + std::to_string(++labels_);

@@ -22,7 +22,7 @@ std::unique_ptr<collectives::Schedule> schedule_of(int rank, const Cluster& clus
 
 double work_of(const collectives::Schedule& schedule, const collectives::Stage& stage) {
   using collectives::Work;
-  const auto bytes = static_cast<double>(stage.own.bytes());
+  const auto bytes = static_cast<double>(stage.own.bytes() + stage.rest.bytes());
   switch (stage.work) {
     case Work::none: return 0;
     case Work::carry_over:
@@ -30,6 +30,7 @@ double work_of(const collectives::Schedule& schedule, const collectives::Stage& 
     case Work::put_gathered:
     case Work::empty: return bytes;
     case Work::reduce:
+    case Work::add_to_scratch:
     case Work::reduce_gathered:
     case Work::reduce_to_scratch:
     case Work::reduce_from_scratch: return bytes * static_cast<double>(schedule.inputs(stage.combination).size());

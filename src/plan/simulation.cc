@@ -130,7 +130,7 @@ class Simulation {
     for (const collectives::Incoming& each : run.outgoing.incoming) {
       if (!is_of_host(each.from, host_of(rank))) {
         run.from_others += 1;
-        run.bytes_from_others += static_cast<double>(each.into.bytes());
+        run.bytes_from_others += static_cast<double>(each.bytes());
       }
     }
   }
@@ -268,7 +268,7 @@ class Simulation {
       }
       batch.to = static_cast<std::uint32_t>(each.to);
       batch.sent += 1;
-      batch.bytes_sent += static_cast<double>(each.from.bytes());
+      batch.bytes_sent += static_cast<double>(each.bytes());
     }
     batch.received = batch.sent;
     batch.bytes_received = batch.bytes_sent;

@@ -47,7 +47,7 @@ MessageBucket::MessageBucket(transport::Mailbox& mailbox, const collectives::Ran
 MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, collectives::messages::AllreduceWay way)
     : bucket_(bucket),
       mailbox_(mailbox),
-      is_hierarchical_(way.is_hierarchical),
+      hears_through_others_(way.hears_through_others),
       run_(std::make_unique<collectives::ScheduleRun>(
           mailbox, std::move(way.schedule),
           std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, way.combinations)) {}
@@ -98,7 +98,7 @@ void MessageBucket::tell_published() {
 }
 
 void MessageBucket::announce() {
-  if (is_hierarchical_) {
+  if (hears_through_others_) {
     // What is prepared, or was in force, may live through several freezes and would be told twice.
     if (is_in_force_) {
       tell_published();
@@ -137,7 +137,7 @@ std::uint64_t MessageBucket::published_by(int rank) const {
   if (rank == mailbox_.rank()) {
     return published_.load(std::memory_order_relaxed);
   }
-  if (is_hierarchical_) {
+  if (hears_through_others_) {
     for (std::uint64_t instance = completed_ + kMostAhead; instance > completed_; --instance) {
       if (mailbox_.has(rank, {collective(), kPublished, word(instance)})) {
         return instance;

@@ -56,7 +56,7 @@ class MessageBucket : public PersistentCollective {
   const Bucket bucket_;
   transport::Mailbox& mailbox_;
   std::vector<std::size_t> first_segments_;  ///< by member
-  const bool is_hierarchical_;
+  const bool hears_through_others_;
   const std::unique_ptr<collectives::ScheduleRun> run_;
   std::uint32_t epoch_ = 0;
   bool is_in_force_ = false;  ///< entered, and not cancelled since

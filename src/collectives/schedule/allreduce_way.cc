@@ -5,6 +5,7 @@
 
 #include "collectives/schedule/bruck_schedule.h"
 #include "collectives/schedule/chain_schedule.h"
+#include "collectives/schedule/circulant_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/turns.h"
@@ -72,6 +73,31 @@ std::vector<Combination> combinations_of_chain(const reduce::Reduction& reductio
   return {first, then};
 }
 
+/// Those in which larger tensors take the two phases between hosts.
+CirculantTurns large_turns(int hosts, const MessageLimits& limits, std::size_t bytes) {
+  const auto count = static_cast<std::size_t>(hosts);
+  return limits.ring > 0 && bytes >= limits.ring ? CirculantTurns::ring(count)
+                                                 : CirculantTurns::by_radices(count, limits.large_turn);
+}
+
+/// `two`: how the ranks of a host and then the hosts combine values.
+AllreduceWay in_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                      std::size_t rails, const CirculantTurns& turns, std::vector<Combination> two) {
+  const Combination& first = two.front();
+  const bool sends_inputs = !layout.is_hierarchy() && first.reduction.prescale == 1.0 &&
+                            first.reduction.postscale == 1.0 && first.divisor == 0;
+  Combination between = two.back();
+  between.divisor = 0;
+  between.reduction.postscale = 1.0;
+  if (between.reduction.op == ReduceOp::average) {
+    between.reduction.op = ReduceOp::sum;
+  }
+  two.push_back(between);
+  const std::size_t slice = circulant_slice(bytes, rails, turns.messages(), limits.chunk);
+  return {circulant_allreduce_schedule(rank, layout, bytes, slice, rails, turns, sends_inputs), std::move(two),
+          true};
+}
+
 }  // namespace
 
 std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
@@ -105,8 +131,18 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
     if (is_small(layout.hosts())) {
       return {bruck_allreduce_schedule(rank, layout, bytes, limits.turn), std::move(two), true};
     }
+    if (const CirculantTurns turns = large_turns(layout.hosts(), limits, bytes); turns.count() > 1) {
+      return in_turns(rank, layout, limits, bytes, rails, turns, std::move(two));
+    }
     const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
     return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
+  }
+  if (!is_small(layout.ranks()) && !layout.is_hierarchy() && !are_few) {
+    const bool is_direct = bytes / ranks > limits.direct && (limits.ring == 0 || bytes < limits.ring);
+    const CirculantTurns turns = large_turns(is_direct ? 1 : layout.hosts(), limits, bytes);
+    if (std::vector<Combination> two = combinations_of_two(reduction, ranks); turns.count() > 1 && !two.empty()) {
+      return in_turns(rank, layout, limits, bytes, 1, turns, std::move(two));
+    }
   }
   if (!is_small(layout.ranks()) && ranks > 1) {
     return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};

@@ -16,7 +16,7 @@ namespace ronde::collectives::messages {
 struct AllreduceWay {
   std::unique_ptr<Schedule> schedule;
   std::vector<Combination> combinations;
-  bool is_hierarchical = false;  ///< ranks hear of some others through those between them
+  bool hears_through_others = false;  ///< ranks hear of some others through those between them
 };
 
 /// Chosen by the layout, the sizes, the limits and the reduction alone: the same on every rank. In the first stage of

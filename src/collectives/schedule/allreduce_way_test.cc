@@ -19,9 +19,9 @@ const RankLayout kTwoOfThree({0, 0, 0, 3, 3, 3});
 const RankLayout kMixed({0, 1, 0, 1, 0, 1});
 
 bool goes_by_hosts(const RankLayout& layout, std::size_t bytes, const reduce::Reduction& reduction = {}) {
-  const bool first = messages::allreduce_way(0, layout, {}, bytes, reduction).is_hierarchical;
+  const bool first = messages::allreduce_way(0, layout, {}, bytes, reduction).hears_through_others;
   for (int rank = 1; rank < layout.ranks(); ++rank) {
-    EXPECT_EQ(messages::allreduce_way(rank, layout, {}, bytes, reduction).is_hierarchical, first);
+    EXPECT_EQ(messages::allreduce_way(rank, layout, {}, bytes, reduction).hears_through_others, first);
   }
   return first;
 }

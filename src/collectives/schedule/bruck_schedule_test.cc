@@ -233,7 +233,7 @@ TEST(BruckSchedule, IsChosenForWhatIsSmallOfManyHosts) {
   const auto stages = [&](const RankLayout& layout, std::size_t bytes, const reduce::Reduction& reduction = {}) {
     const messages::AllreduceWay way = messages::allreduce_way(0, layout, limits, bytes, reduction);
     EXPECT_EQ(way.combinations.size(), way.schedule->combinations());
-    return way.is_hierarchical ? way.schedule->stages() : 0;
+    return way.hears_through_others ? way.schedule->stages() : 0;
   };
   const RankLayout many = RankLayout::apart(256);
   EXPECT_EQ(stages(many, 8), 1 + best_turns(256, limits.turn).size());

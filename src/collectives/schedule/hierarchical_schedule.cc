@@ -1,5 +1,6 @@
 #include "collectives/schedule/hierarchical_schedule.h"
 
+#include "collectives/schedule/balanced_slice.h"
 #include "collectives/schedule/host_phases.h"
 
 namespace ronde::collectives {
@@ -8,8 +9,6 @@ namespace {
 
 /// Up to so many hosts slices of the least size were measured to do.
 constexpr std::size_t kFewHosts = 8;
-/// What a message costs, in bytes that could be carried instead.
-constexpr std::size_t kMessageCost = std::size_t{8} << 10;
 /// The partial sums of a whole window (phase_timetable.h) are in memory.
 constexpr std::size_t kMostSlice = std::size_t{4} << 20;
 
@@ -94,20 +93,7 @@ std::unique_ptr<Schedule> hierarchical_allreduce_schedule(int rank, const RankLa
 }
 
 std::size_t hierarchical_slice(std::size_t bytes, std::size_t rails, std::size_t hosts, std::size_t least) {
-  if (hosts <= kFewHosts) {
-    return least;
-  }
-  // In units of a message's cost: the square of the best slice.
-  const std::size_t best_squared = bytes / rails / kMessageCost * (hosts - kFewHosts);
-  const auto is_short = [&](std::size_t slice) {
-    const std::size_t units = slice / kMessageCost;
-    return 2 * units * units < best_squared;
-  };
-  std::size_t slice = least;
-  while (2 * slice <= kMostSlice && is_short(slice)) {
-    slice *= 2;
-  }
-  return slice;
+  return hosts <= kFewHosts ? least : balanced_slice(bytes / rails, hosts - kFewHosts, least, kMostSlice);
 }
 
 }  // namespace ronde::collectives

@@ -28,14 +28,7 @@ namespace ronde::collectives {
 std::unique_ptr<Schedule> hierarchical_allreduce_schedule(int rank, const RankLayout& layout, std::size_t bytes,
                                                           std::size_t slice, std::size_t rails);
 
-/// Bytes of a slice: `least` up to eight hosts, and of more as many as make the step short.
-///
-/// A slice of S bytes goes between H hosts as H parts. Of n bytes on a rail there are n / S slices, so a rank sends and
-/// receives about 4 H n / S messages, each of which costs a processor what c bytes do on the way. The first slice is
-/// reduced in the hosts before the wire has anything to carry, and the last is shared out when it has no more, so S is
-/// lost too: 4 H n c / S + S is least for S in proportion to sqrt(n H c). The constant is what fits the simulated step
-/// of `ronde plan` on networks from 1 to 100 Gbit/s (docs/plan.md). S is a power of two times `least`: integers, so
-/// that ranks that round otherwise agree.
+/// Bytes of a slice: `least` up to eight hosts, and of more as many as make the step short (balanced_slice.h).
 std::size_t hierarchical_slice(std::size_t bytes, std::size_t rails, std::size_t hosts, std::size_t least);
 
 }  // namespace ronde::collectives

@@ -20,7 +20,7 @@ class HostBroadcastSchedule final : public Schedule {
         rails_(static_cast<int>(layout.fewest())),
         bytes_(bytes),
         chunks_(bytes, slice * layout.fewest()),
-        timetable_(chunks_.count) {}
+        timetable_(PhaseTimetable::of_one_turn(chunks_.count)) {}
 
   std::size_t stages() const override { return timetable_.stages(); }
   bool keeps_what_it_sends() const override { return true; }

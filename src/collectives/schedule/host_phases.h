@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "collectives/schedule/phase_timetable.h"
@@ -16,7 +17,9 @@ namespace ronde::collectives {
 
 class HostPhases : public Schedule {
  public:
-  HostPhases(int rank, const RankLayout& layout, std::size_t bytes, std::size_t slice, std::size_t rails)
+  /// `timetable` makes one for a number of chunks.
+  HostPhases(int rank, const RankLayout& layout, std::size_t bytes, std::size_t slice, std::size_t rails,
+             const std::function<PhaseTimetable(std::size_t)>& timetable = PhaseTimetable::of_one_turn)
       : host_(layout.host_of(rank)),
         hosts_(layout.hosts()),
         local_(layout.local(rank)),
@@ -24,7 +27,7 @@ class HostPhases : public Schedule {
         locals_(layout.ranks_of(host_)),
         bytes_(bytes),
         chunks_(bytes, slice * rails),
-        timetable_(chunks_.count) {
+        timetable_(timetable(chunks_.count)) {
     if (is_on_rail()) {
       for (int host = 0; host < hosts_; ++host) {
         rail_.push_back(layout.ranks_of(host)[static_cast<std::size_t>(local_)]);
@@ -34,7 +37,7 @@ class HostPhases : public Schedule {
 
   std::size_t stages() const final { return timetable_.stages(); }
   bool keeps_what_it_sends() const final { return true; }
-  std::size_t combinations() const final { return 2; }
+  std::size_t combinations() const override { return 2; }
 
  protected:
   static constexpr int kFromInputs = 0;
@@ -51,10 +54,10 @@ class HostPhases : public Schedule {
   }
   Range own_slice(std::size_t chunk) const { return slice(chunk, local_); }
 
-  std::size_t window_bytes() const { return std::min(PhaseTimetable::kWindow, chunks_.count) * slice_room(); }
+  std::size_t window_bytes() const { return std::min(timetable_.window(), chunks_.count) * slice_room(); }
   /// Where in scratch memory lies what of this rank's slice begins at `at`.
   std::size_t in_scratch(std::size_t chunk, std::size_t at) const {
-    return chunk % PhaseTimetable::kWindow * slice_room() + (at - own_slice(chunk).begin);
+    return chunk % timetable_.window() * slice_room() + (at - own_slice(chunk).begin);
   }
 
   /// Messages of the first chunk say that this rank is there.

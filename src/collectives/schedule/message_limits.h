@@ -5,6 +5,9 @@
 
 namespace ronde::collectives::messages {
 
+/// What a turn costs where it has no use to take several.
+inline constexpr std::size_t kEachWithEach = std::size_t{1} << 20;
+
 /// The same on every rank.
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
@@ -13,6 +16,13 @@ struct MessageLimits {
   /// How many messages a turn costs: by that what is small goes in few turns of many messages or in many of few, where
   /// hosts are many (turns.h).
   std::size_t turn = 2;
+  /// The same of each of the two phases of larger all-reduces of more than two hosts (circulant_turns.h).
+  std::size_t large_turn = kEachWithEach;
+  /// Hosts of one rank each, whose one processor would have more to add in several turns, send each other parts of more
+  /// bytes in one all the same. A part is the tensor shared out among the hosts.
+  std::size_t direct = std::size_t{16} << 10;
+  /// From so many bytes on these phases go round a ring of all hosts, whatever a turn costs; 0: none does.
+  std::size_t ring = 0;
   /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() makes more of it.
   std::size_t chunk = std::size_t{256} << 10;
   /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever

@@ -38,14 +38,20 @@ inline constexpr int kKept = -1;
 /// they may still be sent.
 inline constexpr int kScratch = -2;
 
+/// A message to a rank. Where its bytes lie in two places, those of `rest` come behind the others, from the same list.
 struct Outgoing {
   int to = 0;
   Piece from;
+  Piece rest = {};
+  std::size_t bytes() const { return from.bytes() + rest.bytes(); }
 };
 
+/// A message from a rank, likewise.
 struct Incoming {
   int from = 0;
   Piece into;
+  Piece rest = {};
+  std::size_t bytes() const { return into.bytes() + rest.bytes(); }
 };
 
 /// What a rank computes when all messages of a stage are there.
@@ -55,7 +61,8 @@ enum class Work {
   reduce,               ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
   reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
   reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
-  copy_to_scratch,      ///< `own`, into scratch memory from Stage::scratch on
+  copy_to_scratch,      ///< `own`, into scratch memory from Stage::scratch on, and Stage::rest as far from it as in the list
+  add_to_scratch,       ///< kept messages, to what lies in scratch memory (Stage::added); `own`: as many bytes
   reduce_gathered,      ///< what lies in scratch memory (Schedule::gathered()), into `own`
   put_gathered,         ///< the same, each where list r is written, r the rank; this rank's own is carried over there
   empty,                ///< the reduction of no values into `own`
@@ -67,15 +74,18 @@ struct Stage {
   std::vector<Incoming> incoming;
   Work work = Work::none;
   Piece own;
+  Piece rest;
   std::size_t combination = 0;  ///< which of the schedule's, of work that reduces
   std::size_t scratch = 0;
+  std::vector<Incoming> added;  ///< which messages are added to which scratch memory, in this order
 
   void clear() {
     after = 0;
     outgoing.clear();
     incoming.clear();
+    added.clear();
     work = Work::none;
-    own = {};
+    own = rest = {};
     combination = scratch = 0;
   }
 };

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/copy_bytes.h"
 #include "reduce/neutral.h"
 
 namespace ronde::collectives {
@@ -133,12 +134,12 @@ bool ScheduleRun::send_some(Budget& budget) {
   bool moved = false;
   auto& waiting = outgoing_.outgoing;
   for (std::size_t i = 0; i < waiting.size();) {
-    if (!budget.allows(waiting[i].from.bytes()) || !mailbox_.has_room(waiting[i].to)) {
+    if (!budget.allows(waiting[i].bytes()) || !mailbox_.has_room(waiting[i].to)) {
       ++i;
       continue;
     }
     send(waiting[i]);
-    budget.spend(waiting[i].from.bytes());
+    budget.spend(waiting[i].bytes());
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
     moved = true;
   }
@@ -152,30 +153,37 @@ bool ScheduleRun::send_some(Budget& budget) {
 }
 
 void ScheduleRun::send(const Outgoing& outgoing) {
-  const Piece& piece = outgoing.from;
   key_.stage = static_cast<std::uint32_t>(sending_);
   const std::uint64_t mark = any_differs_ ? ~mark_ : mark_;
-  if (schedule_->keeps_what_it_sends() && piece.bytes() >= kLeastLent) {
-    parts_.clear();
-    if (piece.list == kScratch) {
-      parts_.push_back(std::span<const std::byte>(scratch_).subspan(piece.begin, piece.bytes()));
-    } else {
-      lists_[static_cast<std::size_t>(piece.list)].for_each(
-          piece.begin, piece.end,
-          [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) { parts_.emplace_back(from, bytes); });
-    }
-    if (parts_.size() <= kFewParts || piece.bytes() >= kLeastOfManyParts * parts_.size()) {
-      mailbox_.send_lent(outgoing.to, key_, mark, parts_);
-      return;
-    }
+  parts_.clear();
+  add_parts(outgoing.from);
+  add_parts(outgoing.rest);
+  const std::size_t bytes = outgoing.bytes();
+  if (schedule_->keeps_what_it_sends() && bytes >= kLeastLent &&
+      (parts_.size() <= kFewParts || bytes >= kLeastOfManyParts * parts_.size())) {
+    mailbox_.send_lent(outgoing.to, key_, mark, parts_);
+    return;
   }
-  std::byte* const payload = mailbox_.compose(piece.bytes()).data();
-  if (piece.list == kScratch) {
-    std::copy_n(scratch_.data() + piece.begin, piece.bytes(), payload);
-  } else {
-    lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, payload);
+  std::byte* payload = mailbox_.compose(bytes).data();
+  for (const std::span<const std::byte> part : parts_) {
+    copy_bytes(payload, part.data(), part.size());
+    payload += part.size();
   }
   mailbox_.send(outgoing.to, key_, mark);
+}
+
+/// What is read of a piece, to parts_.
+void ScheduleRun::add_parts(const Piece& piece) {
+  if (piece.bytes() == 0) {
+    return;
+  }
+  if (piece.list == kScratch) {
+    parts_.push_back(std::span<const std::byte>(scratch_).subspan(piece.begin, piece.bytes()));
+  } else {
+    lists_[static_cast<std::size_t>(piece.list)].for_each(
+        piece.begin, piece.end,
+        [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) { parts_.emplace_back(from, bytes); });
+  }
 }
 
 bool ScheduleRun::receive_some(Budget& budget) {
@@ -185,7 +193,7 @@ bool ScheduleRun::receive_some(Budget& budget) {
   bool moved = false;
   auto& waiting = incoming_.incoming;
   for (std::size_t i = 0; i < waiting.size();) {
-    const std::size_t bytes = waiting[i].into.bytes();
+    const std::size_t bytes = waiting[i].bytes();
     if (!budget.allows(bytes) || !take(waiting[i])) {
       ++i;
       continue;
@@ -211,34 +219,42 @@ bool ScheduleRun::take(const Incoming& incoming) {
   if (message.is_placed) {
     return true;
   }
-  if (finished_ < expected_ && !place_of(into).empty()) {
+  if (finished_ < expected_ && !place_of(incoming).empty()) {
     mailbox_.forget_place(incoming.from, key_, mark_, into.bytes());
   }
   if (compares_ && message.mark != mark_ && finished_ < schedule_->hears_all_by()) {
     any_differs_ = true;  // then nothing comes of what it brings
     return true;
   }
-  if (message.payload.size() != into.bytes()) {
+  if (message.payload.size() != incoming.bytes()) {
     mailbox_.break_off(Status::error(Code::internal, "rank " + std::to_string(incoming.from) + " has sent " +
                                                          std::to_string(message.payload.size()) + " bytes where " +
-                                                         std::to_string(into.bytes()) + " were agreed"));
+                                                         std::to_string(incoming.bytes()) + " were agreed"));
     return false;
   }
   const auto from = static_cast<std::size_t>(incoming.from);
   if (into.list == kKept) {
     std::swap(kept_[from], message);  // what was kept before has been reduced
-  } else if (into.list == kScratch) {
-    std::copy_n(message.payload.data(), into.bytes(), scratch_.data() + into.begin);
   } else {
-    lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, message.payload.data());
+    put(into, message.payload.data());
+    put(incoming.rest, message.payload.data() + into.bytes());
   }
   mailbox_.recycle(incoming.from, std::move(message.memory));
   return true;
 }
 
+void ScheduleRun::put(const Piece& into, const std::byte* payload) {
+  if (into.list == kScratch) {
+    std::copy_n(payload, into.bytes(), scratch_.data() + into.begin);
+  } else {
+    lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, payload);
+  }
+}
+
 /// Where a message's bytes belong, if they may be written to there as they come; else empty.
-std::span<std::byte> ScheduleRun::place_of(const Piece& into) const {
-  if (into.list < 0 || into.bytes() < kLeastPlaced) {
+std::span<std::byte> ScheduleRun::place_of(const Incoming& incoming) const {
+  const Piece& into = incoming.into;
+  if (into.list < 0 || into.bytes() < kLeastPlaced || incoming.rest.bytes() > 0) {
     return {};
   }
   std::span<std::byte> place;
@@ -259,7 +275,7 @@ void ScheduleRun::expect_more() {
     describe(expected_, expected_next_);
     key_.stage = static_cast<std::uint32_t>(expected_);
     for (const Incoming& each : expected_next_.incoming) {
-      if (const std::span<std::byte> place = place_of(each.into); !place.empty()) {
+      if (const std::span<std::byte> place = place_of(each); !place.empty()) {
         mailbox_.expect_at(each.from, key_, mark_, place);
       }
     }
@@ -283,7 +299,15 @@ void ScheduleRun::finish_stage(Budget& budget) {
       }
       break;
     case Work::copy_to_scratch:
-      lists_[static_cast<std::size_t>(own.list)].gather(own.begin, own.end, scratch_.data() + incoming_.scratch);
+      for (const Piece& piece : {own, incoming_.rest}) {
+        lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end,
+                                                            scratch_.data() + incoming_.scratch + piece.begin - own.begin);
+      }
+      break;
+    case Work::add_to_scratch:
+      if (!any_differs_) {
+        add_to_scratch();
+      }
       break;
     case Work::reduce_gathered:
       if (!any_differs_) {
@@ -316,6 +340,21 @@ void ScheduleRun::reduce_own() {
         }
         reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
       });
+}
+
+void ScheduleRun::add_to_scratch() {
+  const reduce::Reducer& reducer = *reducers_[incoming_.combination];
+  const reduce::DefaultArithmetic arithmetic;
+  for (const Incoming& each : incoming_.added) {
+    const std::byte* from = kept_[static_cast<std::size_t>(each.from)].payload.data();
+    for (const Piece& piece : {each.into, each.rest}) {
+      std::byte* const to = scratch_.data() + piece.begin;
+      pointers_[0] = to;
+      pointers_[1] = from;
+      reducer(arithmetic, pointers_.data(), reducer.elements(piece.bytes()), to);
+      from += piece.bytes();
+    }
+  }
 }
 
 void ScheduleRun::reduce_gathered() {

@@ -64,12 +64,15 @@ class ScheduleRun {
   void reset(std::uint32_t collective, std::uint64_t instance);
   bool send_some(Budget& budget);
   void send(const Outgoing& outgoing);
+  void add_parts(const Piece& piece);
   bool receive_some(Budget& budget);
   bool take(const Incoming& incoming);
-  std::span<std::byte> place_of(const Piece& into) const;
+  void put(const Piece& into, const std::byte* payload);
+  std::span<std::byte> place_of(const Incoming& incoming) const;
   void expect_more();
   void finish_stage(Budget& budget);
   void reduce_own();
+  void add_to_scratch();
   void reduce_gathered();
   void put_gathered();
   void end_void();

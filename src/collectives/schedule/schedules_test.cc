@@ -14,81 +14,13 @@
 #include "collectives/schedule/host_broadcast_schedule.h"
 #include "collectives/schedule/host_gather_schedule.h"
 #include "collectives/schedule/host_reduce_scatter_schedule.h"
+#include "collectives/schedule/testing/schedule_checks.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives {
 namespace {
 
 constexpr std::size_t kChunk = 256;
-
-using Schedules = std::vector<std::unique_ptr<Schedule>>;
-
-struct Totals {
-  std::vector<std::size_t> sent;  ///< bytes, by rank
-  std::vector<std::size_t> messages;
-};
-
-/// Checks what schedule.h promises of stages.
-Totals check(const Schedules& world) {
-  Totals totals{std::vector<std::size_t>(world.size()), std::vector<std::size_t>(world.size())};
-  for (std::size_t t = 0; t < world[0]->stages(); ++t) {
-    std::map<std::pair<int, int>, std::size_t> sent;
-    std::map<std::pair<int, int>, std::size_t> expected;
-    for (std::size_t rank = 0; rank < world.size(); ++rank) {
-      EXPECT_EQ(world[rank]->stages(), world[0]->stages());
-      Stage stage;
-      world[rank]->describe(t, stage);
-      EXPECT_LE(stage.after, t);
-      for (const Outgoing& each : stage.outgoing) {
-        EXPECT_NE(each.to, static_cast<int>(rank));
-        EXPECT_TRUE(sent.try_emplace({static_cast<int>(rank), each.to}, each.from.bytes()).second) << "twice";
-        totals.sent[rank] += each.from.bytes();
-        ++totals.messages[rank];
-      }
-      for (const Incoming& each : stage.incoming) {
-        EXPECT_TRUE(expected.try_emplace({each.from, static_cast<int>(rank)}, each.into.bytes()).second) << "twice";
-      }
-    }
-    EXPECT_EQ(sent, expected) << "stage " << t;
-  }
-  return totals;
-}
-
-Schedules world_of(int ranks, const std::function<std::unique_ptr<Schedule>(int)>& schedule) {
-  Schedules world;
-  for (int rank = 0; rank < ranks; ++rank) {
-    world.push_back(schedule(rank));
-  }
-  return world;
-}
-
-/// Which bytes of the output each rank writes, each exactly once.
-void expect_all_written_once(const Schedules& world, std::size_t bytes, int but = -1) {
-  for (std::size_t rank = 0; rank < world.size(); ++rank) {
-    std::vector<int> written(bytes);
-    for (std::size_t t = 0; t < world[rank]->stages(); ++t) {
-      Stage stage;
-      world[rank]->describe(t, stage);
-      std::vector<Piece> pieces;
-      for (const Incoming& each : stage.incoming) {
-        if (each.into.list != kKept) {
-          pieces.push_back(each.into);
-        }
-      }
-      if (stage.work != Work::none && stage.work != Work::reduce_to_scratch) {
-        pieces.push_back(stage.own);
-      }
-      for (const Piece& piece : pieces) {
-        for (std::size_t at = piece.begin; at < piece.end; ++at) {
-          ++written[at];
-        }
-      }
-    }
-    if (static_cast<int>(rank) != but) {
-      EXPECT_EQ(written, std::vector<int>(bytes, 1)) << "rank " << rank << " of " << world.size();
-    }
-  }
-}
 
 TEST(TwoPhaseSchedule, OfAnAllreduceSendsTwiceTheTensorAtMost) {
   for (int ranks = 2; ranks <= 32; ++ranks) {
@@ -143,45 +75,6 @@ TEST(RankLayout, NumbersHostsByTheirLowestRanks) {
 constexpr std::size_t kLargeTensor = std::size_t{16} << 20;
 constexpr std::size_t kLargeSlice = std::size_t{256} << 10;
 
-/// Layouts of up to four hosts of up to four ranks, these in turn, and unequal ones.
-std::vector<RankLayout> some_layouts() {
-  std::vector<RankLayout> layouts;
-  for (int hosts = 2; hosts <= 4; ++hosts) {
-    for (int each = 2; each <= 4; ++each) {
-      std::vector<int> blocks;
-      std::vector<int> in_turn;
-      for (int rank = 0; rank < hosts * each; ++rank) {
-        blocks.push_back(rank / each * each);
-        in_turn.push_back(rank % hosts);
-      }
-      layouts.emplace_back(blocks);
-      layouts.emplace_back(in_turn);
-    }
-  }
-  layouts.emplace_back(std::vector<int>{0, 0, 2});
-  layouts.emplace_back(std::vector<int>{0, 1, 0, 0, 0, 1, 0});
-  layouts.emplace_back(std::vector<int>{0, 1, 1, 3, 3, 3, 1, 3, 8, 8});
-  return layouts;
-}
-
-/// Bytes that each host sends to others.
-std::vector<std::size_t> sent_by_hosts(const Schedules& world, const RankLayout& layout) {
-  std::vector<std::size_t> sent(static_cast<std::size_t>(layout.hosts()));
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    Stage stage;
-    for (std::size_t t = 0; t < world[0]->stages(); ++t) {
-      stage.clear();
-      world[static_cast<std::size_t>(rank)]->describe(t, stage);
-      for (const Outgoing& each : stage.outgoing) {
-        if (layout.host_of(each.to) != layout.host_of(rank)) {
-          sent[static_cast<std::size_t>(layout.host_of(rank))] += each.from.bytes();
-        }
-      }
-    }
-  }
-  return sent;
-}
-
 TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
   for (const RankLayout& layout : some_layouts()) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 70 + 5, kLargeTensor}) {
@@ -221,37 +114,6 @@ TEST(HierarchicalSchedule, CutsLessOftenTheMoreHostsThereAre) {
   EXPECT_EQ(slice(1024 * kMegabyte, 4096), 4 * kMegabyte) << "partial sums are kept in memory";
   EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 16 * kMegabyte), 16 * kMegabyte) << "more is asked for";
   EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 3 * kLeast), 6 * kLeast * 2) << "of any number of lines";
-}
-
-/// What schedule.h promises of hears_all_by() and told(): messages are followed, from whom they come with what that one
-/// knew.
-void expect_nobody_writes_before_it_has_heard_from_all(const Schedules& world) {
-  std::vector<std::set<int>> heard(world.size());
-  for (std::size_t rank = 0; rank < world.size(); ++rank) {
-    heard[rank].insert(static_cast<int>(rank));
-  }
-  for (std::size_t t = 0; t < world[0]->stages(); ++t) {
-    const std::vector<std::set<int>> before = heard;
-    for (std::size_t rank = 0; rank < world.size(); ++rank) {
-      Stage stage;
-      world[rank]->describe(t, stage);
-      bool writes = stage.work != Work::none && stage.work != Work::reduce_to_scratch;
-      for (const Incoming& each : stage.incoming) {
-        const auto& theirs = before[static_cast<std::size_t>(each.from)];
-        heard[rank].insert(theirs.begin(), theirs.end());
-        writes |= each.into.list != kKept;
-      }
-      const bool has_heard = heard[rank].size() == world.size();
-      EXPECT_TRUE(has_heard || !writes) << "rank " << rank << " in stage " << t;
-      EXPECT_TRUE(has_heard || t + 1 < world[rank]->hears_all_by());
-    }
-  }
-  for (const auto& schedule : world) {
-    for (const int told : schedule->told()) {
-      const auto& theirs = *world[static_cast<std::size_t>(told)];
-      EXPECT_EQ(theirs.hears_all_by(), schedule->telling_stage() + 1) << "it waits for it in that stage";
-    }
-  }
 }
 
 TEST(HierarchicalSchedule, NobodyWritesBeforeItHasHeardFromAll) {

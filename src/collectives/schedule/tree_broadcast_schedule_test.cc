@@ -29,10 +29,10 @@ void expect_all_hear_it_once(int ranks, int root, std::size_t turn) {
       world[static_cast<std::size_t>(rank)]->describe(t, stage);
       for (const Outgoing& each : stage.outgoing) {
         EXPECT_TRUE(has[static_cast<std::size_t>(rank)]) << rank << " of " << ranks << " sends what it has not got";
-        sent[{rank, each.to}] += each.from.bytes();
+        sent[{rank, each.to}] += each.bytes();
       }
       for (const Incoming& each : stage.incoming) {
-        expected[{each.from, rank}] += each.into.bytes();
+        expected[{each.from, rank}] += each.bytes();
       }
     }
     EXPECT_EQ(sent, expected) << "stage " << t;

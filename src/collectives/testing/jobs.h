@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reduce/half.h"
 #include "reduce/neutral.h"
 #include "reduce/reduce.h"
 #include "types/plan.h"
@@ -80,6 +81,16 @@ inline void fill(DType dtype, std::byte* to, std::size_t bytes, std::uint64_t se
   }
 }
 
+/// Numbers from -8 to 7, whose sums are the same in any order. Requires: float16 or float32.
+inline void fill_with_small_integers(DType dtype, std::byte* to, std::size_t bytes, std::uint64_t seed) {
+  const std::size_t element = dtype_bytes(dtype);
+  for (std::size_t i = 0; i < bytes / element; ++i) {
+    const auto value = static_cast<float>(static_cast<int>(mix(seed + i) % 16) - 8);
+    const std::uint16_t narrow = reduce::narrow_float16(value);
+    std::memcpy(to + i * element, dtype == DType::float32 ? static_cast<const void*>(&value) : &narrow, element);
+  }
+}
+
 struct Job {
   std::vector<Plan> plans;                                         ///< one per rank
   std::vector<std::vector<Buffer>> inputs;                         ///< rank x member; empty where in place
@@ -125,6 +136,7 @@ struct JobSpec {
   std::vector<std::vector<std::int64_t>> rows;  ///< as Plan has them
   std::uint64_t seed = 1;
   std::vector<int> first_of = {};  ///< by rank, the lowest of its host; empty: no hosts
+  bool any_order = false;          ///< floats have the same sum in any order: small integers
 };
 
 /// The ranks' parts of rows are handed over, or reduced.
@@ -274,7 +286,10 @@ inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::siz
     job.inputs[rank].emplace_back(bytes, element);
     input = job.inputs[rank].back().data();
   }
-  fill(spec.dtype, input, bytes, mix(spec.seed * 1000 + rank * 37 + member));
+  const std::uint64_t seed = mix(spec.seed * 1000 + rank * 37 + member);
+  spec.any_order && (spec.dtype == DType::float32 || spec.dtype == DType::float16)
+      ? fill_with_small_integers(spec.dtype, input, bytes, seed)
+      : fill(spec.dtype, input, bytes, seed);
   entry.input.data = input;
   job.input_content[rank].emplace_back(input, input + bytes);
   job.plans[rank].members.push_back(std::move(entry));

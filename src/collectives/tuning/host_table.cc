@@ -21,10 +21,13 @@ struct HostField {
   std::size_t MessageLimits::*value;
 };
 
-constexpr std::array<HostField, 4> kHostFields = {{
+constexpr std::array<HostField, 7> kHostFields = {{
     {{"one_turn", 0, kMostAtOnce}, &MessageLimits::one_turn},
     {{"gathered", 0, std::uint64_t{1} << 30}, &MessageLimits::gathered},
-    {{"turn", 0, 1 << 20}, &MessageLimits::turn},
+    {{"turn", 0, messages::kEachWithEach}, &MessageLimits::turn},
+    {{"large_turn", 0, messages::kEachWithEach}, &MessageLimits::large_turn},
+    {{"direct", 0, std::uint64_t{1} << 30}, &MessageLimits::direct},
+    {{"ring", 0, std::uint64_t{1} << 40}, &MessageLimits::ring},
     {{"chunk", 128, kMostAtOnce, 128}, &MessageLimits::chunk},
 }};
 
@@ -43,7 +46,8 @@ HostTable HostTable::built_in() {
   table.rows_ = {
       {2, {}},
       {4, {.one_turn = std::size_t{16} << 10}},
-      {kAny, {.one_turn = std::size_t{8} << 10}},
+      {8, {.one_turn = std::size_t{8} << 10}},
+      {kAny, {.one_turn = std::size_t{8} << 10, .large_turn = 2}},
   };
   return table;
 }

@@ -41,14 +41,24 @@ TEST(HostTable, HasLessInOneTurnOfMoreHosts) {
   EXPECT_EQ(built_in.of(5).one_turn, built_in.of(4096).one_turn);
 }
 
+TEST(HostTable, HasSeveralTurnsForMoreThanEightHosts) {
+  const HostTable built_in = HostTable::built_in();
+  EXPECT_EQ(built_in.of(8).large_turn, messages::kEachWithEach);
+  EXPECT_LT(built_in.of(9).large_turn, messages::kEachWithEach);
+  EXPECT_EQ(HostTable::parse("hosts 8: turn 3").value().of(9).large_turn, built_in.of(9).large_turn);
+}
+
 TEST(HostTable, ReadsWhatItPrints) {
   MessageLimits limits;
   limits.one_turn = 1000;
   limits.gathered = 9999;
   limits.turn = 9;
+  limits.large_turn = 7;
+  limits.direct = 1234;
+  limits.ring = 5678;
   limits.chunk = 4096;
   const std::string text = HostTable::row_text(3, limits);
-  EXPECT_EQ(text, "hosts 3: one_turn 1000, gathered 9999, turn 9, chunk 4096\n");
+  EXPECT_EQ(text, "hosts 3: one_turn 1000, gathered 9999, turn 9, large_turn 7, direct 1234, ring 5678, chunk 4096\n");
   const MessageLimits again = HostTable::parse(text).value().of(3);
   EXPECT_EQ(HostTable::row_text(3, again), text);
 }
@@ -57,7 +67,7 @@ TEST(HostTable, SaysWhatIsWrongInWhichRow) {
   EXPECT_NE(wrong_with("").find("no row"), std::string::npos);
   EXPECT_NE(wrong_with("host 2: turn 5").find("\"host 2: turn 5\""), std::string::npos);
   EXPECT_NE(wrong_with("hosts two: turn 1").find("two"), std::string::npos);
-  EXPECT_NE(wrong_with("hosts 2: inline 5").find("none of one_turn, gathered, turn and chunk"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 2: inline 5").find("none of one_turn, gathered, turn, large_turn, direct, ring and chunk"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 2: chunk 200").find("a multiple of 128"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 2: one_turn 4194305").find("0 to 4194304"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 4: turn 1; hosts 4: turn 2").find("not greater"), std::string::npos);

@@ -35,13 +35,15 @@ inline std::vector<Connections> loopback_connections(int ranks) {
 /// Of the rank of this number, which reaches others by messages. Its memory is made once in a thread, since it takes
 /// long: an engine over links uses nothing of it but its bookkeeping.
 inline Connections linked_connections(int rank, std::vector<transport::PeerInfo> who, transport::GroupLinks links,
-                                      std::function<void()> wake, std::vector<int> first_of) {
+                                      std::function<void()> wake, std::vector<int> first_of,
+                                      const collectives::HostTable& table = collectives::HostTable::built_in()) {
   static thread_local std::map<int, std::shared_ptr<transport::HostArena>> arenas;
   std::shared_ptr<transport::HostArena>& arena = arenas[rank];
   if (!arena) {
     arena = std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front());
   }
-  return connect_by_messages(arena, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of))
+  return connect_by_messages(arena, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of),
+                             nullptr, table)
       .members;
 }
 

@@ -38,8 +38,9 @@ struct History {
   bool any_joins = false;
   bool any_leaves = false;
   Thresholds thresholds;
-  std::vector<int> first_of;  ///< by rank the first of its host; empty: each is on its own
-  std::size_t room = 4;       ///< messages that a link takes
+  std::vector<int> first_of;    ///< by rank the first of its host; empty: each is on its own
+  const char* table = nullptr;  ///< of limits between hosts; null: as built in
+  std::size_t room = 4;         ///< messages that a link takes
   int tables = 0;             ///< so often another row of thresholds is proposed
   int cancels = 0;
   Nanoseconds limit = kNever;        ///< of each request
@@ -108,6 +109,9 @@ inline History write_history(std::uint64_t seed) {
       history.first_of.push_back(rank / per_host * per_host);
     }
   }
+  // Larger all-reduces of more than two hosts in several turns, or in a ring.
+  constexpr const char* kTables[] = {nullptr, "hosts any: large_turn 0, direct 1048576", "hosts any: ring 1"};
+  history.table = kTables[dice.roll(3)];
   history.room = dice.one_in(2) ? 1 + static_cast<std::size_t>(dice.roll(4)) : 64;
   history.tables = dice.one_in(6) ? 1 + dice.roll(2) : 0;
   history.cancels = dice.one_in(8) ? 1 + dice.roll(3) : 0;

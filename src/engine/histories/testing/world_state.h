@@ -263,7 +263,9 @@ class WorldState {
     own.slots.resize(names);
     std::vector<transport::PeerInfo> who(static_cast<std::size_t>(scenario().ranks), {"simulated", ::getpid()});
     Connections connections = linked_connections(
-        index, std::move(who), net_.links(index), [&own] { own.has_news = true; }, history_.first_of);
+        index, std::move(who), net_.links(index), [&own] { own.has_news = true; }, history_.first_of,
+        history_.table != nullptr ? collectives::HostTable::parse(history_.table).value()
+                                  : collectives::HostTable::built_in());
     auto backend =
         std::make_unique<WatchedBackend>(std::move(connections.backend), index, history_.thresholds, refusals_, fault_);
     own.backend = backend.get();
