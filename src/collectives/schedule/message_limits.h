@@ -20,7 +20,7 @@ struct MessageLimits {
   std::size_t large_turn = kEachWithEach;
   /// Hosts of one rank each, whose one processor would have more to add in several turns, send each other parts of more
   /// bytes in one all the same. A part is the tensor shared out among the hosts.
-  std::size_t direct = std::size_t{16} << 10;
+  std::size_t direct = std::size_t{32} << 10;
   /// From so many bytes on these phases go round a ring of all hosts, whatever a turn costs; 0: none does.
   std::size_t ring = 0;
   /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() makes more of it.

@@ -1,4 +1,5 @@
-// PhaseTimetable: when each phase of each chunk comes in an all-reduce between hosts. One phase of one chunk is a stage.
+// PhaseTimetable: when each phase of each chunk comes in an all-reduce between hosts. One phase of one chunk is a
+// stage.
 //
 // Lags. A phase of a chunk comes some steps after the first one, in each step a chunk begins. So the phases of as many
 // chunks as the lags say are under way at the same time: hosts compute while the wire carries, and the wire has

@@ -61,7 +61,7 @@ enum class Work {
   reduce,               ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
   reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
   reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
-  copy_to_scratch,      ///< `own`, into scratch memory from Stage::scratch on, and Stage::rest as far from it as in the list
+  copy_to_scratch,      ///< `own` into scratch memory from Stage::scratch on, Stage::rest as far behind as in the list
   add_to_scratch,       ///< kept messages, to what lies in scratch memory (Stage::added); `own`: as many bytes
   reduce_gathered,      ///< what lies in scratch memory (Schedule::gathered()), into `own`
   put_gathered,         ///< the same, each where list r is written, r the rank; this rank's own is carried over there

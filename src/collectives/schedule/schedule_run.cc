@@ -300,8 +300,8 @@ void ScheduleRun::finish_stage(Budget& budget) {
       break;
     case Work::copy_to_scratch:
       for (const Piece& piece : {own, incoming_.rest}) {
-        lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end,
-                                                            scratch_.data() + incoming_.scratch + piece.begin - own.begin);
+        std::byte* const to = scratch_.data() + (incoming_.scratch + piece.begin - own.begin);
+        lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, to);
       }
       break;
     case Work::add_to_scratch:

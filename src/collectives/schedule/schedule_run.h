@@ -38,8 +38,8 @@ class ScheduleRun {
   /// From the first stage on. Requires: the run before is done, or was given up with give_up().
   void begin(std::uint32_t collective, std::uint64_t instance);
   /// The same where ranks compare what they are about to do: each sends its mark with its messages, and tells others so
-  /// what it has heard; Schedule::hears_all_by() says when each has heard from all. If marks differ the run is void: it is done at once, on every rank alike, and
-  /// no output was touched.
+  /// what it has heard; Schedule::hears_all_by() says when each has heard from all. If marks differ the run is void: it
+  /// is done at once, on every rank alike, and no output was touched.
   void begin_if_alike(std::uint32_t collective, std::uint64_t instance, std::uint64_t mark);
   /// Does what can be done within the budget. `done`: outputs are there, and links have taken what others need.
   Progress advance();

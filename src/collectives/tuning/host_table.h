@@ -2,7 +2,7 @@
 // hosts there are and bytes. In the text of the table of one host (table.h):
 //
 //     # up to so many hosts; bytes, but for turn
-//     hosts 2: one_turn 32768, gathered 4194304, turn 2, large_turn 1048576, direct 16384, ring 0, chunk 262144
+//     hosts 2: one_turn 32768, gathered 4194304, turn 2, large_turn 1048576, direct 32768, ring 0, chunk 262144
 //     hosts 4: one_turn 16384
 //     hosts 8: one_turn 8192
 //     hosts any: one_turn 8192, large_turn 2

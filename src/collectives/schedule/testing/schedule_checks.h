@@ -130,8 +130,8 @@ inline std::vector<std::size_t> sent_by_hosts(const Schedules& world, const Rank
   return sent;
 }
 
-/// Follows what each rank knows of the others: of each how many stages it has finished. A message brings what its sender
-/// knew when it might send it first.
+/// Follows what each rank knows of the others: of each how many stages it has finished. A message brings what its
+/// sender knew when it might send it first.
 class Knowledge {
  public:
   explicit Knowledge(const Schedules& world) : by_rank_(world.size()) {
