@@ -63,7 +63,8 @@ bool is_here(const dlpack::Tensor& view, const Place* place) {
 bool can_move(PyObject* gradient, Place* place, const dlpack::Tensor& from, const dlpack::Tensor& to) {
   if (from.code != to.code || from.bits != to.bits || from.code == dlpack::kComplex ||
       from.device_type != dlpack::kCpu || !is_dense_like(from, to) || Py_REFCNT(gradient) > references_of_one ||
-      place->own_users <= 0 || Py_REFCNT(place->view) + 1 != place->own_references) {
+      place->own_users <= 0 || Py_REFCNT(place->view) + 1 != place->own_references ||
+      Py_REFCNT(place->storage) + 1 != place->own_storage_references) {
     return false;
   }
   const Owned requires_grad(PyObject_GetAttr(gradient, requires_grad_name));

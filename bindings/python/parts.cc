@@ -18,7 +18,8 @@ inline constexpr size_t kReferences[] = {0};
 template <>
 inline constexpr size_t kReferences<Unit>[] = {offsetof(Unit, place), offsetof(Unit, parameter)};
 template <>
-inline constexpr size_t kReferences<Place>[] = {offsetof(Place, view), offsetof(Place, storage_number)};
+inline constexpr size_t kReferences<Place>[] = {offsetof(Place, view), offsetof(Place, storage),
+                                                offsetof(Place, storage_number)};
 template <>
 inline constexpr size_t kReferences<Member>[] = {offsetof(Member, parameter), offsetof(Member, unit)};
 template <>
@@ -67,12 +68,14 @@ PyMemberDef unit_fields[] = {RONDE_FIELD(Unit, place, T_OBJECT),   RONDE_FIELD(U
                              RONDE_FIELD(Unit, is_single, T_BOOL), RONDE_FIELD(Unit, is_private, T_BOOL),
                              {nullptr, 0, 0, 0, nullptr}};
 PyMemberDef place_fields[] = {RONDE_FIELD(Place, view, T_OBJECT),
+                              RONDE_FIELD(Place, storage, T_OBJECT),
                               RONDE_FIELD(Place, storage_number, T_OBJECT),
                               RONDE_FIELD(Place, address, T_LONGLONG),
                               RONDE_FIELD(Place, number, T_LONGLONG),
                               RONDE_FIELD(Place, own_references, T_LONG),
                               RONDE_FIELD(Place, own_holders, T_LONG),
                               RONDE_FIELD(Place, own_users, T_LONG),
+                              RONDE_FIELD(Place, own_storage_references, T_LONG),
                               RONDE_FIELD(Place, busy, T_BOOL),
                               {nullptr, 0, 0, 0, nullptr}};
 PyMemberDef member_fields[] = {RONDE_FIELD(Member, parameter, T_OBJECT),

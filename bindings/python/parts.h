@@ -16,12 +16,14 @@ struct Unit {
 
 struct Place {
   PyObject_HEAD PyObject* view;
+  PyObject* storage;
   PyObject* storage_number;
   long long address;
   long long number;
   long own_references;
   long own_holders;
   long own_users;
+  long own_storage_references;
   char busy;
 };
 

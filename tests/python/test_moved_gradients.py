@@ -122,6 +122,28 @@ def in_another_parameter(parameter):
     return Seen(other)
 
 
+def in_a_storage_of_the_programs(parameter):
+    storage = torch.UntypedStorage(parameter.numel() * parameter.element_size())
+    parameter.grad = torch.empty(0).set_(storage, 0, parameter.shape)
+    return SeenInStorage(storage)
+
+
+def in_the_storage_of_the_gradient(parameter):
+    parameter.grad = torch.zeros_like(parameter)
+    return SeenInStorage(parameter.grad.untyped_storage())
+
+
+class SeenInStorage:
+    def __init__(self, storage):
+        self.storage = storage
+
+    def __setitem__(self, key, value):
+        self.storage.fill_(value)
+
+    def tolist(self):
+        return torch.empty(0).set_(self.storage).tolist()
+
+
 class Seen:
     """The gradient of a parameter."""
 
@@ -143,7 +165,11 @@ def from_an_array(parameter):
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize(
-    "see", [from_a_flat_buffer, in_a_detached_tensor, in_another_parameter, in_an_array, from_an_array]
+    "see",
+    [
+        from_a_flat_buffer, in_a_detached_tensor, in_another_parameter, in_an_array, from_an_array,
+        in_a_storage_of_the_programs, in_the_storage_of_the_gradient,
+    ],
 )
 def test_gradients_that_the_program_sees_in_another_way(hvd, rank, world, see):
     """Its memory is as large as the gradient, and what knows it is another tensor or NumPy."""
@@ -306,3 +332,18 @@ def test_a_gradient_with_other_memory_in_the_next_job(hvd, rank, world, which):
             optimizer.step()
     assert pair[which].tolist() == [-8.0] * 3
     assert pair[1 - which].tolist() == [-12.0] * 3
+
+
+@pytest.mark.ranks(2)
+def test_a_storage_that_the_program_keeps_of_a_gradient_is_not_written_again(hvd, rank, world):
+    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (5, 2000, 50000)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), op=hvd.Sum)
+    kept = []
+    for step in range(5):
+        optimizer.zero_grad()
+        (sum(parameter.sum() for parameter in parameters) * (step + 1.0)).backward()
+        optimizer.step()
+        kept.append([parameter.grad.untyped_storage() for parameter in parameters] if step % 2 else [])
+        for before, storages in enumerate(kept):
+            for storage in storages:
+                assert torch.empty(0).set_(storage).unique().tolist() == [(before + 1.0) * world], (step, before)

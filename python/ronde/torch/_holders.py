@@ -7,7 +7,7 @@ one holder alone amounts to differs between releases of Python and PyTorch, so i
 from __future__ import annotations
 
 import sys
-from typing import Callable
+from typing import Callable, Tuple
 
 import torch
 
@@ -31,22 +31,25 @@ def _users_of_one_gradient() -> int:
     return holders_of(parameter.grad)
 
 
-def _users_of_one_storage() -> int:
+def _users_of_one_storage() -> Tuple[int, int]:
+    """In C++ and Python."""
     gradient = torch.zeros(1, device="cpu")
     storage = gradient.untyped_storage()
-    return users_of(storage._cdata)
+    return users_of(storage._cdata), sys.getrefcount(storage)
 
 
 #: What ``sys.getrefcount`` says of a gradient that one variable of the function that asks holds, and its parameter.
 HELD_BY_ONE_VARIABLE = _references_of_one_variable()
 _ALONE = _users_of_one_gradient()
-_UNSHARED = _users_of_one_storage()
+_UNSHARED, _UNHELD = _users_of_one_storage()
 
 
 def is_seen_elsewhere(gradient: torch.Tensor) -> bool:
-    """Whether there may be other holders of the gradient, or tensors or NumPy arrays in its memory: the program's, which
-    expects the result there too, of a flat buffer for instance, or autograd's, which may still read them."""
+    """Whether there may be other holders of the gradient or of its storage, or tensors or NumPy arrays in its memory: the
+    program's, which expects the result there too, of a flat buffer for instance, or autograd's, which may still read them."""
     storage = gradient.untyped_storage()
+    if sys.getrefcount(storage) > _UNHELD:  # one object for all who hold it in Python
+        return True
     if holders_of(gradient) > _ALONE:  # it is another parameter's gradient as well
         return True
     return users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory

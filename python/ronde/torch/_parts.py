@@ -60,15 +60,18 @@ else:
         """Of the home of one gradient."""
 
         __slots__ = (
-            "view", "storage_number", "address", "number", "own_references", "own_holders", "own_users", "busy"
+            "view", "storage", "storage_number", "address", "number",
+            "own_references", "own_holders", "own_users", "own_storage_references", "busy",
         )
         view: torch.Tensor
+        storage: torch.UntypedStorage
         storage_number: int
         address: int
         number: int
         own_references: int
         own_holders: int
         own_users: int
+        own_storage_references: int
         busy: bool
 
     class ArrivalsParts:

@@ -40,7 +40,7 @@ class Reduction(NamedTuple):
 class Place(PlaceParts):
     """The home of one parameter's gradient, with the slot that reduces it there."""
 
-    __slots__ = ("shape", "stride", "dtype", "storage", "slot")
+    __slots__ = ("shape", "stride", "dtype", "slot")
 
     def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
         self.view, self.address, self.shape, self.stride, self.dtype, _ = home
@@ -62,6 +62,7 @@ class Place(PlaceParts):
         self.own_references = 0  # to the view, in Python
         self.own_holders = 0  # of the view, in C++
         self.own_users = 0  # of the storage
+        self.own_storage_references = 0  # to it, in Python: all that a program holds are one object
 
     def fits(self, parameter: torch.Tensor) -> bool:
         """Whether the parameter's gradient has the layout and type of this place, and the view is still here:
@@ -85,6 +86,7 @@ class Place(PlaceParts):
         references = getrefcount(self.view)
         if (
             references == self.own_references
+            and getrefcount(self.storage) == self.own_storage_references
             and holders_of(self.view) == self.own_holders
             and users_of(self.storage_number) == self.own_users
         ):
@@ -93,12 +95,12 @@ class Place(PlaceParts):
             return self._move_out()
         # The first time: nobody can have seen it.
         self.own_references, self.own_holders = references, holders_of(self.view)
-        self.own_users = users_of(self.storage_number)
+        self.own_users, self.own_storage_references = users_of(self.storage_number), getrefcount(self.storage)
         return True
 
     def _move_out(self) -> bool:
         """Leaves the view to those who hold it, in memory of its own, and makes another."""
-        if users_of(self.storage_number) > self.own_users:
+        if users_of(self.storage_number) > self.own_users or getrefcount(self.storage) > self.own_storage_references:
             return False
         self.view.data = self.view.detach().clone()
         self.view = self._view()
