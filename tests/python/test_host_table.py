@@ -80,6 +80,16 @@ def test_bench_measures_a_row_that_ronde_table_takes():
     assert again.returncode == 0, again.stderr
 
 
+def test_bench_measures_turns_of_large_tensors_between_more_than_two_hosts():
+    done = run(5, 1, None, RONDE, "bench", "--table")
+    assert done.returncode == 0, done.stderr
+    row = done.stdout.splitlines()[-1]
+    assert re.fullmatch(r"hosts 5: one_turn \d+, turn \d+, large_turn \d+", row), done.stdout
+    assert "measuring turns of large tensors, round 3 of 3" in done.stderr
+    again = run(5, 1, done.stdout, sys.executable, "-c", PROGRAM, row.partition(": ")[2].partition(",")[0])
+    assert again.returncode == 0, again.stderr
+
+
 def test_a_wrong_row_is_named():
     done = run(2, 1, "hosts 2: turns 3", sys.executable, "-c", PROGRAM)
     assert done.returncode != 0

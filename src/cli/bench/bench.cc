@@ -112,15 +112,16 @@ int measure_here(const BenchOptions& options) {
 }
 
 /// The same between several hosts, where it is measured.
-int print_probed_table(const std::string& in_force, int hosts, std::size_t one_turn, const ronde_topology& topology) {
+int print_probed_table(const std::string& in_force, int hosts, const HostLimits& before,
+                       const ronde_topology& topology) {
   std::string found;
-  if (const std::string failure = probe_host_table(hosts, one_turn, topology.rank == 0, &found); !failure.empty()) {
+  if (const std::string failure = probe_host_table(hosts, before, topology.rank == 0, &found); !failure.empty()) {
     std::fprintf(stderr, "ronde bench: rank %d: %s\n", topology.rank, failure.c_str());
     return 1;
   }
   if (topology.rank == 0) {
     std::printf(
-        "# measured between %d hosts of %d ranks, in bytes but for turn; RONDE_TABLE takes such lines, or a file with "
+        "# measured between %d hosts of %d ranks, in bytes but for turns; RONDE_TABLE takes such lines, or a file with "
         "them\n# before: %s%s",
         hosts, topology.size, in_force.c_str(), found.c_str());
   }
@@ -141,9 +142,10 @@ int print_table() {
   const std::string row(text, bytes);
   ronde_shutdown();
   int hosts = 0;
-  std::size_t one_turn = 0;
-  if (std::sscanf(row.c_str(), "hosts %d: one_turn %zu", &hosts, &one_turn) == 2) {
-    return print_probed_table(row, hosts, one_turn, topology);
+  HostLimits before;
+  if (std::sscanf(row.c_str(), "hosts %d: one_turn %zu, gathered %*u, turn %*u, large_turn %d", &hosts,
+                  &before.one_turn, &before.large_turn) == 3) {
+    return print_probed_table(row, hosts, before, topology);
   }
   if (topology.rank == 0) {
     std::printf("# for %d rank%s of one host, in bytes; RONDE_TABLE, such lines or a file with them, gives others\n%s",

@@ -26,6 +26,9 @@ constexpr int kTurnBuiltIn = 2;
 /// Sizes by which turns are compared, in bytes, and those among which one turn ends to be the best way.
 constexpr std::array<std::size_t, 2> kSmall = {64, 4096};
 constexpr std::array<std::size_t, 8> kSizes = {2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144};
+/// The same for the phases of larger tensors between more than two hosts, beside each host to each in one turn.
+constexpr std::array<int, 5> kLargeTurns = {1 << 20, 0, 1, 2, 8};
+constexpr std::array<std::size_t, 2> kLarge = {131072, 524288};
 constexpr int kRounds = 3;
 constexpr int kWarmUps = 20;
 constexpr int kCalls = 100;
@@ -147,6 +150,34 @@ std::string row(int hosts, int turn, std::size_t one_turn, std::size_t gathered)
          std::to_string(gathered) + ", turn " + std::to_string(turn);
 }
 
+/// Where a number stands in an array; at its beginning if it is not there.
+template <std::size_t Count>
+std::size_t index_of(const std::array<int, Count>& all, int number) {
+  const auto found = std::find(all.begin(), all.end(), number);
+  return found == all.end() ? 0 : static_cast<std::size_t>(found - all.begin());
+}
+
+/// Which table's times are the least, all sizes counting alike; `before` if no other's are less by a twentieth.
+template <std::size_t Sizes>
+std::size_t best_of(const std::vector<std::array<double, Sizes>>& times, std::size_t before) {
+  const auto score = [&](std::size_t table) {
+    double logarithms = 0;
+    for (const double seconds : times[table]) {
+      logarithms += std::log(seconds);
+    }
+    return logarithms / static_cast<double>(Sizes);
+  };
+  std::size_t best = before;
+  double to_beat = score(before) + std::log(kLeastGain);
+  for (std::size_t table = 0; table < times.size(); ++table) {
+    if (score(table) < to_beat) {
+      best = table;
+      to_beat = score(table);
+    }
+  }
+  return best;
+}
+
 /// The largest size for which one turn should be taken: that by which all sizes together take the least time, `before`
 /// if no other is better by a twentieth. By size, how long each takes in one turn and in two phases.
 std::size_t border(const std::array<double, kSizes.size()>& in_turns,
@@ -171,7 +202,7 @@ std::size_t border(const std::array<double, kSizes.size()>& in_turns,
 
 }  // namespace
 
-std::string probe_host_table(int hosts, std::size_t one_turn, bool tell_progress, std::string* found) {
+std::string probe_host_table(int hosts, const HostLimits& before, bool tell_progress, std::string* found) {
   constexpr std::size_t kMuch = std::size_t{1} << 22;
   constexpr std::size_t kAll = std::size_t{1} << 30;
   Probe probe(tell_progress);
@@ -184,23 +215,28 @@ std::string probe_host_table(int hosts, std::size_t one_turn, bool tell_progress
   if (!probe.measure("turns", tables, kSmall, of_turns)) {
     return probe.why();
   }
-  const auto score = [&](std::size_t table) { return of_turns[table][0] * of_turns[table][1]; };
-  std::size_t best = static_cast<std::size_t>(std::find(kTurns.begin(), kTurns.end(), kTurnBuiltIn) - kTurns.begin());
-  double to_beat = score(best) * kLeastGain * kLeastGain;
-  for (std::size_t table = 0; table < tables.size(); ++table) {
-    if (score(table) < to_beat) {
-      best = table;
-      to_beat = score(table);
-    }
-  }
+  const int turn = kTurns[best_of(of_turns, index_of(kTurns, kTurnBuiltIn))];
 
   std::vector<std::array<double, kSizes.size()>> of_sizes;
-  if (!probe.measure("sizes", {row(hosts, kTurns[best], kMuch, kAll), row(hosts, kTurns[best], 0, 0)}, kSizes,
-                     of_sizes)) {
+  if (!probe.measure("sizes", {row(hosts, turn, kMuch, kAll), row(hosts, turn, 0, 0)}, kSizes, of_sizes)) {
     return probe.why();
   }
   *found = "hosts " + std::to_string(hosts) + ": one_turn " +
-           std::to_string(border(of_sizes[0], of_sizes[1], one_turn)) + ", turn " + std::to_string(kTurns[best]) + "\n";
+           std::to_string(border(of_sizes[0], of_sizes[1], before.one_turn)) + ", turn " + std::to_string(turn);
+
+  if (hosts > 2) {
+    tables.clear();
+    for (const int large_turn : kLargeTurns) {
+      tables.push_back(row(hosts, turn, 0, 0) + ", large_turn " + std::to_string(large_turn) + ", direct 1073741824");
+    }
+    std::vector<std::array<double, kLarge.size()>> of_large;
+    if (!probe.measure("turns of large tensors", tables, kLarge, of_large)) {
+      return probe.why();
+    }
+    const std::size_t best = best_of(of_large, index_of(kLargeTurns, before.large_turn));
+    *found += ", large_turn " + std::to_string(kLargeTurns[best]);
+  }
+  *found += "\n";
   return "";
 }
 
