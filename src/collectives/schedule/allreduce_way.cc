@@ -80,22 +80,29 @@ CirculantTurns large_turns(int hosts, const MessageLimits& limits, std::size_t b
                                                  : CirculantTurns::by_radices(count, limits.large_turn);
 }
 
-/// `two`: how the ranks of a host and then the hosts combine values.
+/// Each rank's value would be divided and rounded to the type before any is added: small ones would be lost. Where
+/// hosts add theirs first that is so in any case.
+bool rounds_parts(const reduce::Reduction& reduction) {
+  const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
+  return reduction.dtype == DType::float16 && (is_scaled || reduction.op == ReduceOp::average);
+}
+
+/// `combinations`: how the ranks of a host and then the hosts combine values.
 AllreduceWay in_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
-                      std::size_t rails, const CirculantTurns& turns, std::vector<Combination> two) {
-  const Combination& first = two.front();
+                      std::size_t rails, const CirculantTurns& turns, std::vector<Combination> combinations) {
+  const Combination& first = combinations.front();
   const bool sends_inputs = !layout.is_hierarchy() && first.reduction.prescale == 1.0 &&
                             first.reduction.postscale == 1.0 && first.divisor == 0;
-  Combination between = two.back();
+  Combination between = combinations.back();
   between.divisor = 0;
   between.reduction.postscale = 1.0;
   if (between.reduction.op == ReduceOp::average) {
     between.reduction.op = ReduceOp::sum;
   }
-  two.push_back(between);
+  combinations.push_back(between);
   const std::size_t slice = circulant_slice(bytes, rails, turns.messages(), limits.chunk);
-  return {circulant_allreduce_schedule(rank, layout, bytes, slice, rails, turns, sends_inputs), std::move(two),
-          true};
+  return {circulant_allreduce_schedule(rank, layout, bytes, slice, rails, turns, sends_inputs),
+          std::move(combinations), true};
 }
 
 }  // namespace
@@ -137,7 +144,7 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
     const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
     return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
   }
-  if (!is_small(layout.ranks()) && !layout.is_hierarchy() && !are_few) {
+  if (!is_small(layout.ranks()) && !layout.is_hierarchy() && !are_few && !rounds_parts(reduction)) {
     const bool is_direct = bytes / ranks > limits.direct && (limits.ring == 0 || bytes < limits.ring);
     const CirculantTurns turns = large_turns(is_direct ? 1 : layout.hosts(), limits, bytes);
     if (std::vector<Combination> two = combinations_of_two(reduction, ranks); turns.count() > 1 && !two.empty()) {

@@ -9,14 +9,17 @@ namespace ronde::collectives {
 
 namespace {
 
-/// The partial sums of a whole window (phase_timetable.h), which has more chunks than there are turns, are in memory.
+/// The partial sums of a whole window (phase_timetable.h), up to 17 chunks, are in memory.
 constexpr std::size_t kMostSlice = std::size_t{1} << 20;
 
-/// A phase in each step.
+/// The same: where there are many turns, as in a ring, a chunk takes several of them in a step.
+constexpr std::size_t kMostUnderWay = 16;
+
 PhaseTimetable timetable_of(std::size_t chunks, std::size_t turns) {
+  const std::size_t in_a_step = (2 * turns + kMostUnderWay - 1) / kMostUnderWay;
   std::vector<std::size_t> lags;
   for (std::size_t phase = 0; phase < 2 * turns + 2; ++phase) {
-    lags.push_back(phase);
+    lags.push_back(phase / in_a_step);
   }
   return {chunks, std::move(lags), 2 * turns};
 }

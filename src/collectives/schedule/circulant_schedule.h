@@ -12,7 +12,7 @@
 // in different phases at the same time, so that the wire has something to carry meanwhile.
 //
 // Which values are added first depends on the part and on the turns, so floating sums may differ in the last bits from
-// those of other schedules, and with other turns; and a 16-bit sum is rounded once in each turn. Each value is reduced
+// those of other schedules, and with other turns; and 16-bit sums are rounded at each message of a turn. Each value is reduced
 // in one place in a fixed order, so all ranks have the same bits.
 //
 // Partial sums lie in scratch memory. What a host has sent of them may be written over when all parts of the chunk have

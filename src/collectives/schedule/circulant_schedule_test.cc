@@ -11,6 +11,7 @@
 #include "collectives/schedule/testing/message_world.h"
 #include "collectives/schedule/testing/schedule_checks.h"
 #include "collectives/schedule/two_phase_schedule.h"
+#include "reduce/half.h"
 
 namespace ronde::collectives {
 namespace {
@@ -201,40 +202,80 @@ TEST(CirculantSchedule, GivesWhatAllRanksGive) {
   }
 }
 
-/// What is rounded has the same bits on every rank, near to those of all ranks in one go.
-void expect_near(const Job& job, const std::vector<std::byte>& expected, double tolerance) {
+std::vector<double> numbers_of(DType dtype, const std::vector<std::byte>& bytes) {
+  const std::size_t element = dtype_bytes(dtype);
+  std::vector<double> numbers;
+  for (std::size_t at = 0; at < bytes.size(); at += element) {
+    float wide = 0;
+    std::uint16_t narrow = 0;
+    std::memcpy(dtype == DType::float32 ? static_cast<void*>(&wide) : &narrow, bytes.data() + at, element);
+    numbers.push_back(dtype == DType::float32   ? wide
+                      : dtype == DType::float16 ? reduce::widen_float16(narrow)
+                                                : reduce::widen_bfloat16(narrow));
+  }
+  return numbers;
+}
+
+/// What is rounded has the same bits on every rank, near to those of all ranks in one go: `tolerance` of the values that
+/// are added, which are below 64 in fill().
+void expect_near(const Job& job, DType dtype, const std::vector<std::byte>& expected, double tolerance) {
   for (std::size_t rank = 0; rank < job.outputs.size(); ++rank) {
     EXPECT_EQ(job.outputs[rank][0].content(), job.outputs[0][0].content()) << "rank " << rank;
   }
-  std::vector<float> values(expected.size() / sizeof(float));
-  std::vector<float> wanted(values.size());
-  std::memcpy(values.data(), job.outputs[0][0].data(), expected.size());
-  std::memcpy(wanted.data(), expected.data(), expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    ASSERT_NEAR(values[i], wanted[i], tolerance) << "element " << i;
+  const std::vector<double> found = numbers_of(dtype, job.outputs[0][0].content());
+  const std::vector<double> wanted = numbers_of(dtype, expected);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], wanted[i], tolerance) << "element " << i;
   }
 }
 
 TEST(CirculantSchedule, ScalesAndDividesOnce) {
   for (const RankLayout& layout : {layout_of({2, 2, 2}), RankLayout::apart(7), layout_of({1, 2, 1, 1, 3})}) {
     for (const auto& [large_turn, ring] : {std::pair<std::size_t, std::size_t>{0, 0}, {1, 0}, {0, 1}}) {
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
-        for (const double scale : {1.0, 0.37}) {
-          JobSpec spec;
-          spec.size = layout.ranks();
-          spec.elements = {4001};
-          spec.reduce_op = op;
-          spec.prescale = scale;
-          spec.postscale = 1.0 / (scale * scale);
-          std::vector<Job> jobs;
-          jobs.push_back(make_job(spec));
-          std::vector<std::vector<std::byte>> expected;
-          expected.swap(jobs[0].expected[0]);
-          ASSERT_EQ(MessageWorld(layout, 2, limits_of(large_turn, ring)).run_threads(jobs), "");
-          expect_near(jobs[0], expected[0], 1e-4);
+      for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 1e-4}, {DType::float16, 2.0}, {DType::bfloat16, 16.0}}) {
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+          for (const double scale : {1.0, 0.37}) {
+            JobSpec spec;
+            spec.size = layout.ranks();
+            spec.elements = {4001};
+            spec.dtype = dtype;
+            spec.reduce_op = op;
+            spec.prescale = scale;
+            spec.postscale = 1.0 / (scale * scale);
+            std::vector<Job> jobs;
+            jobs.push_back(make_job(spec));
+            std::vector<std::vector<std::byte>> expected;
+            expected.swap(jobs[0].expected[0]);
+            ASSERT_EQ(MessageWorld(layout, 2, limits_of(large_turn, ring)).run_threads(jobs), "");
+            expect_near(jobs[0], dtype, expected[0], tolerance);
+          }
         }
       }
     }
+  }
+}
+
+/// Small values of hosts of one rank each were divided one by one: a sixth of the least number is none.
+TEST(CirculantSchedule, DividesNoValueOfFloat16BeforeItIsAdded) {
+  const RankLayout layout = RankLayout::apart(6);
+  EXPECT_EQ(messages::allreduce_way(0, layout, limits_of(0, 0), 4096, {DType::float16, ReduceOp::average})
+                .combinations.size(),
+            1u);
+  EXPECT_EQ(messages::allreduce_way(0, layout, limits_of(0, 0), 4096, {DType::float16, ReduceOp::sum, 0.5, 2.0})
+                .combinations.size(),
+            1u);
+  EXPECT_EQ(messages::allreduce_way(0, layout, limits_of(0, 0), 4096, {DType::float16, ReduceOp::sum})
+                .combinations.size(),
+            3u);
+}
+
+/// Partial sums of a ring's chunks would else take as much memory as there are hosts.
+TEST(CirculantSchedule, KeepsPartialSumsOfFewChunks) {
+  for (const std::size_t hosts : {9, 64, 300}) {
+    const RankLayout layout = RankLayout::apart(static_cast<int>(hosts));
+    const auto schedule =
+        circulant_allreduce_schedule(0, layout, kSlice * 1000, kSlice, 1, CirculantTurns::ring(hosts), false);
+    EXPECT_LE(schedule->scratch_bytes(), kSlice * 17);
   }
 }
 
@@ -252,9 +293,11 @@ TEST(CirculantSchedule, IsChosenForManyHosts) {
   EXPECT_FALSE(stages(apart, 64 * (limits.direct + 1), limits)) << "parts are large enough";
   EXPECT_FALSE(stages(apart, limits.one_turn + 1, limits, {.dtype = DType::float8_e5m2})) << "rounded too often";
   EXPECT_FALSE(stages(apart, limits.one_turn + 1, {})) << "a turn costs more than all messages";
-  EXPECT_FALSE(stages(RankLayout::apart(3), limits.one_turn + 1, {.large_turn = 0})) << "few ranks keep their order";
-  limits.ring = 1 << 20;
-  EXPECT_TRUE(stages(apart, std::size_t{64} << 20, limits));
+  EXPECT_FALSE(stages(RankLayout::apart(4), limits.one_turn + 1, {.large_turn = 0})) << "few ranks keep their order";
+  EXPECT_TRUE(stages(RankLayout::apart(4), limits.one_turn + 1, {.large_turn = 0, .rank_order_to = 0}));
+  limits.ring = std::size_t{64} << 20;
+  EXPECT_TRUE(stages(apart, limits.ring, limits));
+  EXPECT_FALSE(stages(apart, limits.ring - 1, limits));
   EXPECT_FALSE(stages(RankLayout::apart(2), std::size_t{64} << 20, limits)) << "one turn is all there is";
 }
 

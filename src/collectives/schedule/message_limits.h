@@ -23,7 +23,8 @@ struct MessageLimits {
   std::size_t direct = std::size_t{32} << 10;
   /// From so many bytes on these phases go round a ring of all hosts, whatever a turn costs; 0: none does.
   std::size_t ring = 0;
-  /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() makes more of it.
+  /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() and
+  /// circulant_slice() make more of it.
   std::size_t chunk = std::size_t{256} << 10;
   /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever
   /// that costs: so a program that is tried on two hosts gives what it gave on one. More ranks do so where a chain has

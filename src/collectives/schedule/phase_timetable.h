@@ -28,7 +28,7 @@ class PhaseTimetable {
   /// of them must be there.
   static PhaseTimetable of_one_turn(std::size_t chunks) { return {chunks, {0, 1, 5, 6}, 2}; }
 
-  /// `lags`: by phase, in steps, rising from 0.
+  /// `lags`: by phase, in steps, from 0 on and never falling.
   PhaseTimetable(std::size_t chunks, std::vector<std::size_t> lags, std::size_t last_needed)
       : lags_(std::move(lags)),
         last_needed_(last_needed),

@@ -31,6 +31,13 @@ constexpr std::array<HostField, 7> kHostFields = {{
     {{"chunk", 128, kMostAtOnce, 128}, &MessageLimits::chunk},
 }};
 
+constexpr std::size_t kLargeTurn = 3;  ///< of them
+static_assert(kHostFields[kLargeTurn].value == &MessageLimits::large_turn);
+
+/// Up to so many hosts each sends to each of them in one turn; by the planner's model.
+constexpr int kFewHosts = 8;
+constexpr std::size_t kLargeTurnOfMany = 2;
+
 std::vector<TableField> host_fields() {
   std::vector<TableField> all;
   for (const HostField& field : kHostFields) {
@@ -46,8 +53,7 @@ HostTable HostTable::built_in() {
   table.rows_ = {
       {2, {}},
       {4, {.one_turn = std::size_t{16} << 10}},
-      {8, {.one_turn = std::size_t{8} << 10}},
-      {kAny, {.one_turn = std::size_t{8} << 10, .large_turn = 2}},
+      {kAny, {.one_turn = std::size_t{8} << 10}},
   };
   return table;
 }
@@ -61,7 +67,7 @@ Result<HostTable> HostTable::parse(std::string_view text) {
     for (std::size_t i = 0; i < kHostFields.size(); ++i) {
       limits.*kHostFields[i].value = numbers[i].value_or(limits.*kHostFields[i].value);
     }
-    table.rows_.push_back({row.count, limits});
+    table.rows_.push_back({row.count, limits, numbers[kLargeTurn].has_value()});
   }
   if (table.rows_.empty()) {
     return built_in();
@@ -93,7 +99,13 @@ std::string HostTable::row_text(int hosts, const MessageLimits& limits) {
 }
 
 MessageLimits HostTable::of(int hosts) const {
-  return std::find_if(rows_.begin(), rows_.end() - 1, [hosts](const Row& row) { return hosts <= row.hosts; })->limits;
+  const Row& row =
+      *std::find_if(rows_.begin(), rows_.end() - 1, [hosts](const Row& each) { return hosts <= each.hosts; });
+  MessageLimits limits = row.limits;
+  if (!row.has_large_turn) {
+    limits.large_turn = hosts > kFewHosts ? kLargeTurnOfMany : messages::kEachWithEach;
+  }
+  return limits;
 }
 
 }  // namespace ronde::collectives

@@ -1,11 +1,12 @@
 // The table of limits between hosts: which schedule an all-reduce takes whose bytes travel as messages, by how many
 // hosts there are and bytes. In the text of the table of one host (table.h):
 //
-//     # up to so many hosts; bytes, but for turn
+//     # up to so many hosts; bytes, but for turn and large_turn
 //     hosts 2: one_turn 32768, gathered 4194304, turn 2, large_turn 1048576, direct 32768, ring 0, chunk 262144
 //     hosts 4: one_turn 16384
-//     hosts 8: one_turn 8192
-//     hosts any: one_turn 8192, large_turn 2
+//     hosts any: one_turn 8192
+//
+// `large_turn` is built in as 1048576 up to eight hosts and as 2 for more, whatever row these take.
 //
 // In one turn, or in some that bring together what all hosts have, each receives H-1 times the bytes; in two phases
 // less than twice, but 2 (H-1) messages. Both grow with H, so from some hosts on a fixed number of bytes is the border.
@@ -41,6 +42,7 @@ class HostTable {
   struct Row {
     int hosts = 0;
     messages::MessageLimits limits;
+    bool has_large_turn = false;
   };
 
   std::vector<Row> rows_;  ///< in ascending order, the last for any number of hosts

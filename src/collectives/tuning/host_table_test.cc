@@ -45,7 +45,10 @@ TEST(HostTable, HasSeveralTurnsForMoreThanEightHosts) {
   const HostTable built_in = HostTable::built_in();
   EXPECT_EQ(built_in.of(8).large_turn, messages::kEachWithEach);
   EXPECT_LT(built_in.of(9).large_turn, messages::kEachWithEach);
-  EXPECT_EQ(HostTable::parse("hosts 8: turn 3").value().of(9).large_turn, built_in.of(9).large_turn);
+  for (const int hosts : {3, 8, 9, 100}) {
+    EXPECT_EQ(HostTable::parse("hosts any: turn 3").value().of(hosts).large_turn, built_in.of(hosts).large_turn);
+    EXPECT_EQ(HostTable::parse("hosts any: large_turn 5").value().of(hosts).large_turn, 5u);
+  }
 }
 
 TEST(HostTable, ReadsWhatItPrints) {
