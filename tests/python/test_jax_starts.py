@@ -53,6 +53,7 @@ def test_what_is_started_again_is_not_described_again(rank, described):
 @TWO
 @pytest.mark.parametrize("kind", ["number", "array of NumPy's", "number of NumPy's"])
 def test_arguments_that_are_no_arrays_of_jax(rank, described, kind):
+    """They may have another value each time."""
     of = {"number": float, "array of NumPy's": lambda x: np.full(3, x, np.float32), "number of NumPy's": np.float32}[kind]
     step = jax.jit(lambda tree, more: summed([each + jnp.sum(more) * 0 + jnp.max(more) for each in tree]))
     for number in range(5):
@@ -60,6 +61,17 @@ def test_arguments_that_are_no_arrays_of_jax(rank, described, kind):
         if number == 1:
             described.clear()
     assert not described
+
+
+@TWO
+def test_random_keys(rank, described):
+    step = jax.jit(lambda key, x: rj.allreduce(x + jax.random.randint(key, (), 0, 1000), op=rj.Sum))
+    for number in range(5):
+        key = jax.random.key(number)
+        expected = 2.0 * int(jax.random.randint(key, (), 0, 1000)) + 1
+        described.clear()
+        assert float(step(key, jnp.float32(rank))) == expected
+        assert number < 1 or not described
 
 
 def others(rank, number):

@@ -35,7 +35,7 @@ class _Description(NamedTuple):
 
     context: Any  # what JAX is set to, where a trace has another program with another setting
     types: List[Any]
-    shardings: List[Any]  # of JAX's own arrays, as what follows
+    shardings: List[Any]  # of JAX's own arrays, and of those under random keys; so is what follows
     committed: List[bool]
     layouts: List[Any]
 
@@ -109,15 +109,15 @@ def install() -> None:
 
     def describe(arguments: Sequence[Any]) -> Optional[_Description]:
         """None: with these, or as JAX is set, a program is started as JAX does it."""
-        types = list(map(type, arguments))
-        are_known = all(each is ArrayImpl or issubclass(each, _PLAIN) for each in types)
+        under = [getattr(each, "_base_array", each) for each in arguments]
+        are_known = all(type(each) is ArrayImpl or isinstance(each, _PLAIN) for each in under)
         if not are_known or is_checked() or profile.value or log.value:
             return None
-        arrays = [each for each in arguments if type(each) is ArrayImpl]
+        arrays = [each for each in under if type(each) is ArrayImpl]
         if any(map(_is_deleted, arrays)):
             return None  # JAX says so
         of_each = [list(map(of, arrays)) for of in (_sharding_of, _committed_of, _layout_of)]
-        return _Description(context_of(), types, *of_each)
+        return _Description(context_of(), list(map(type, arguments)), *of_each)
 
     def keep(description: _Description, parameters: Dict[str, Any], started: Tuple[Any, ...]) -> None:
         if len(started) not in (3, 4):  # results, executable, profiler and, since JAX 0.8, constants
