@@ -183,3 +183,53 @@ def test_threads_that_start_one_program(rank):
         thread.join()
         run(number + 10)
     assert found == [[2.0 * number + 1] * 2 for start in range(6) for number in (start, start + 10)]
+
+
+@TWO
+def test_a_program_that_is_started_while_it_is_being_started(rank, monkeypatch):
+    """By a signal handler or a finalizer: the outer one took what the inner one had left, and was broken from then on."""
+    from jax._src.interpreters.pxla import ExecuteReplicated
+
+    step = jax.jit(lambda v, w: rj.allreduce(v + w, op=rj.Sum))
+    of_jax, of_numpy = jnp.ones(3), np.ones(3, np.float32)
+    for each in (of_jax, of_numpy):
+        check([step(each, each)], [4.0])
+    handle, inner = ExecuteReplicated._handle_token_bufs, [True]
+
+    def handle_and_start(self, *arguments):
+        handle(self, *arguments)
+        if inner and inner.pop():
+            check([step(of_jax, of_jax)], [4.0])
+
+    check([step(of_jax, of_jax)], [4.0])  # so that the next one is described anew
+    monkeypatch.setattr(ExecuteReplicated, "_handle_token_bufs", handle_and_start)
+    check([step(of_numpy, of_numpy)], [4.0])
+    assert not inner
+    for each in (of_numpy, of_numpy, of_jax, of_jax, of_numpy):
+        check([step(each, each)], [4.0])
+
+
+@TWO
+def test_an_executable_that_jax_has_dropped_is_dropped(rank):
+    step = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
+    trace = step.trace(jnp.ones(3)).jaxpr
+    for _ in range(3):
+        check([step(jnp.ones(3))], [2.0])
+    kept = [start.compiled for start in _starts._starts.values()]
+    assert any(each() is not None for each in kept)
+    jax.clear_caches()
+    gc.collect()
+    assert all(each() is None for each in kept), trace
+    check([step(jnp.ones(3))], [2.0])
+
+
+@TWO
+def test_arguments_that_cannot_be_described(rank, monkeypatch):
+    """A device may know no layouts: JAX goes on without."""
+    def none(self):
+        raise RuntimeError("UNIMPLEMENTED: layouts")
+
+    step = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
+    check([step(jnp.ones(3))], [2.0])
+    monkeypatch.setattr(_starts, "_layout_of", none)
+    check([step(jnp.ones(3)), step(jnp.ones(3))], [2.0, 2.0])

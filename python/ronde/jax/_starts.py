@@ -6,8 +6,8 @@ it: 11 us an argument, which with ResNet-50's gradients is a fifth of what their
 the arguments are, not on their values. So it is kept for each trace, and where the next arguments are as the last ones were,
 the executable gets them at once.
 
-JAX finds the trace itself, by shapes and types, so one that it has dropped is used no more; and the executable is called as JAX
-calls it, so errors, tokens and ends of executions (``_endings.py``) are what they are without this.
+JAX finds the trace itself, by shapes and types, and keeps the executable, so neither is used longer than by JAX alone; and the
+executable is called as JAX calls it, so errors, tokens and ends of executions (``_endings.py``) are what they are without this.
 """
 
 from __future__ import annotations
@@ -45,27 +45,31 @@ class _Start(NamedTuple):
 
     description: _Description
     parameters: Dict[str, Any]  # of the trace
-    execute: Any
+    compiled: "weakref.ref[Any]"  # JAX drops it where its caches are cleared
     are_in_place: bool  # the arguments lay where the program expects them
-    constants: Sequence[Any]  # arguments in front
-    others: Tuple[Any, ...]  # what JAX returns behind the results
+    others: Tuple[Any, ...]  # what JAX returns behind the results and that
 
     def is_like(self, description: _Description, parameters: Dict[str, Any]) -> bool:
         return description == self.description and all(parameters.get(name) is each for name, each in self.parameters.items())
 
-    def again(self, arguments: Sequence[Any]) -> Tuple[Any, ...]:
+    def again(self, compiled: Any, arguments: Sequence[Any]) -> Tuple[Any, ...]:
+        execute = compiled.unsafe_call
         if self.are_in_place:
-            used = self.execute.kept_var_idx
-            _thread.in_place = [each for index, each in enumerate((*self.constants, *arguments)) if index in used]
+            _thread.in_place = _used(execute, arguments)
         try:
-            return (self.execute(*self.constants, *arguments), *self.others)
+            return (execute(*arguments), compiled, *self.others)
         finally:
             _thread.in_place = None
 
 
+def _used(execute: Any, arguments: Sequence[Any]) -> List[Any]:
+    """Those that the program has not dropped."""
+    return [each for index, each in enumerate(arguments) if index in execute.kept_var_idx]
+
+
 class _Thread(threading.local):
     in_place: Optional[List[Any]] = None  # arguments of which it is known that they lie where the program expects them
-    left: Any = None  # the last that has brought arguments, where all lay in their places
+    left: Optional[List[Any]] = None  # for a start: its arguments that the program uses, if all lay in their places
 
 
 _thread = _Thread()
@@ -84,7 +88,8 @@ class _Bring:
         if _thread.in_place is not None and _are_same(arguments, _thread.in_place):
             return arguments
         brought = self._bring(arguments)
-        _thread.left = self if _are_same(arguments, brought) else None
+        if _thread.left is not None:
+            _thread.left[:] = arguments if _are_same(arguments, brought) else ()
         return brought
 
 
@@ -114,24 +119,30 @@ def install() -> None:
         if not are_known or is_checked() or profile.value or log.value:
             return None
         arrays = [each for each in under if type(each) is ArrayImpl]
-        if any(map(_is_deleted, arrays)):
-            return None  # JAX says so
-        of_each = [list(map(of, arrays)) for of in (_sharding_of, _committed_of, _layout_of)]
+        try:
+            if any(map(_is_deleted, arrays)):
+                return None  # JAX says so
+            of_each = [list(map(of, arrays)) for of in (_sharding_of, _committed_of, _layout_of)]
+        except Exception:  # a device that knows no layouts, say: JAX goes on without
+            return None
         return _Description(context_of(), list(map(type, arguments)), *of_each)
 
-    def keep(description: _Description, parameters: Dict[str, Any], started: Tuple[Any, ...]) -> None:
-        if len(started) not in (3, 4):  # results, executable, profiler and, since JAX 0.8, constants
+    def keep(description: _Description, parameters: Dict[str, Any], started: Tuple[Any, ...], in_place: bool) -> None:
+        # Results, executable, profiler and, since JAX 0.8, constants that come before the arguments.
+        if len(started) not in (3, 4) or started[2] is not None or (len(started) > 3 and started[3]):
             return
         execute = getattr(started[1], "unsafe_call", None)
         if (
-            started[2] is not None or not isinstance(execute, ExecuteReplicated) or execute.ordered_effects
+            not isinstance(execute, ExecuteReplicated) or execute.ordered_effects
             or getattr(execute, "mut", None) is not None or not isinstance(execute.in_handler, _Bring)
         ):
             return
         others = {name: each for name, each in parameters.items() if name != "jaxpr"}
-        are_in_place = _thread.left is execute.in_handler
-        constants = started[3] if len(started) > 3 else ()
-        _starts[parameters["jaxpr"]] = _Start(description, others, execute, are_in_place, constants, started[1:])
+        _starts[parameters["jaxpr"]] = _Start(description, others, weakref.ref(started[1]), in_place, started[2:])
+
+    def are_in_place(compiled: Any, arguments: Sequence[Any], left: Sequence[Any]) -> bool:
+        execute = getattr(compiled, "unsafe_call", None)
+        return isinstance(execute, ExecuteReplicated) and len(left) > 0 and _are_same(left, _used(execute, arguments))
 
     @functools.wraps(start)
     def start_or_again(*arguments: Any, **parameters: Any) -> Any:
@@ -141,9 +152,17 @@ def install() -> None:
             return start(*arguments, **parameters)
         before = _starts.get(trace)
         if before is not None and before.is_like(description, parameters):
-            return before.again(arguments)
-        started = start(*arguments, **parameters)
-        keep(description, parameters, started)
+            compiled = before.compiled()
+            if compiled is not None:
+                return before.again(compiled, arguments)
+        # A signal handler may start another one, of which this one must not take what it has left.
+        left: List[Any] = []
+        of_outer, _thread.left = _thread.left, left
+        try:
+            started = start(*arguments, **parameters)
+        finally:
+            _thread.left = of_outer
+        keep(description, parameters, started, are_in_place(started[1], arguments, left))
         return started
 
     @functools.wraps(make)
