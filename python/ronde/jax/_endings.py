@@ -121,7 +121,7 @@ def install() -> None:
 
     @functools.wraps(execute)
     def execute_and_look(self: Any, *arguments: Any) -> Any:
-        program = _program_of(self)
+        program = program_of(self)
         if program is None:
             return execute(self, *arguments)
         _look()
@@ -139,7 +139,7 @@ def install() -> None:
     pxla.ExecuteReplicated.__call__ = execute_and_look
 
 
-def _program_of(executable: Any) -> Optional[Program]:
+def program_of(executable: Any) -> Optional[Program]:
     """None where it makes no calls."""
     for kept in executable.keepalive or ():
         if isinstance(kept, Program):

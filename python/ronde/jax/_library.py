@@ -20,7 +20,7 @@ except ImportError:  # before 0.5
 from ronde import _abi, _process
 from ronde._lib import library
 from ronde.exceptions import InitializationError
-from ronde.jax import _endings
+from ronde.jax import _endings, _starts
 from ronde.jax._numbering import install, programs_shown
 from ronde.jax._order import TARGETS
 
@@ -88,6 +88,7 @@ def has_handler() -> bool:
     Python, one after the other."""
     install()
     _endings.install()
+    _starts.install()
     before = programs_shown()
     _probe()  # now: at the process's exit it is late for a compiler
     _process.before_leaving(_finish_programs)
