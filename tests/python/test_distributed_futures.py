@@ -172,3 +172,30 @@ def test_calls_behind_futures_of_a_pass_are_in_the_order_of_the_buckets(rank, wo
         if looks is not None:
             looks.result(timeout=60)
     assert how != "callback" or len(told) == 16
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("ask", ["done", "is_completed"])
+def test_who_looks_three_times_and_goes_on_does_not_wait(rank, world, ask):
+    """However long what is computed in between takes on each rank."""
+    parameters = [torch.nn.Parameter(torch.zeros(100)) for _ in range(4)]
+    model = torch.nn.Module()
+    model.all = torch.nn.ParameterList(parameters)
+    model.forward = lambda scale: sum(each.sum() * scale * 10**number for number, each in enumerate(parameters))
+
+    def hook(_, bucket):
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        first = work.get_future()
+        result = first.then(lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0])
+        for _ in range(3):
+            time.sleep(0.015 if rank == 0 else 0.002)
+            first.done() if ask == "done" else work.is_completed()
+        return result
+
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=400 / 2**20)
+    wrapped.register_comm_hook(None, hook)
+    for step in range(4):
+        model.zero_grad()
+        wrapped(rank + 1.0 + step).backward()
+        total = sum(each + 1.0 + step for each in range(world)) * world
+        assert [each.grad.unique().tolist() for each in parameters] == [[total * 10**number] for number in range(4)]

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 
 #: A thread waits by asking if it has asked so often whether one thing has ended, or some times in so many seconds, and has left
-#: nothing meanwhile.
-_ASKS, _FEW_ASKS, _FEW_ASKS_S = 100, 3, 0.02
+#: nothing meanwhile. One that looks some times, computes in between and goes on must not be taken for it: by the time that it
+#: takes, which differs from rank to rank, what is behind the future would run now or at the end of the pass.
+_ASKS, _FEW_ASKS, _FEW_ASKS_S = 100, 3, 1.0
 
 #: Between two looks at threads that have left something, in seconds: LOOKS of them are a second.
 _LOOK_S = 1.0 / LOOKS
