@@ -80,6 +80,22 @@ def test_who_polls_while_somebody_else_waits(world, waits):
         assert all(bool((tensor == world).all()) for tensor in tensors)
 
 
+@pytest.mark.ranks(2)
+def test_a_work_under_way_has_no_result(rank, world):
+    """It gave the tensors as they were, this rank's own."""
+    mine = torch.full((1000,), rank + 1.0)
+    if rank == 0:
+        work = dist.all_reduce(mine, async_op=True)
+        with pytest.raises(RuntimeError, match=r"has not ended: call wait\(\) before result\(\)"):
+            work.result()
+        dist.send(torch.ones(1), 1)
+    else:
+        dist.recv(torch.ones(1), 0)
+        work = dist.all_reduce(mine, async_op=True)
+    work.wait()
+    assert work.result()[0].unique().tolist() == [3.0]
+
+
 @pytest.mark.ranks(2, 3)
 def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
     """As over Gloo."""

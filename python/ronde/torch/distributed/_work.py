@@ -150,7 +150,10 @@ class Work(dist.Work):
         return self._error
 
     def result(self) -> List[torch.Tensor]:
-        """The tensors, after it has ended; raises why it has failed."""
+        """The tensors, after it has ended; raises why it has failed, and RuntimeError while it is under way: they are not its
+        results yet."""
+        if not self._is_over and not self._is_completed():
+            raise RuntimeError(f"'{self._name}' has not ended: call wait() before result()")
         if self._error is not None:
             raise self._error
         return self._results
