@@ -155,3 +155,25 @@ def test_what_comes_before_and_after_is_replayed(rank):
         after = _process.counters()
         assert after["replayed"] > before["replayed"]
         assert after["control_messages"] - before["control_messages"] < 80, "buffers are sent round in each step"
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_hook_that_makes_calls_behind_futures(rank, world):
+    """On a rank without data DDP calls it outside of a backward pass, and what was behind a future met other buckets' sums."""
+    parameters = [torch.nn.Parameter(torch.zeros(1000)) for _ in range(5)]
+    model = torch.nn.Module()
+    model.all = torch.nn.ParameterList(parameters)
+    model.forward = lambda scale: sum(each.sum() * scale * 10**number for number, each in enumerate(parameters))
+
+    def hook(_, bucket):
+        first = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+        return first.then(lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0])
+
+    wrapped = DistributedDataParallel(model, bucket_cap_mb=4000 / 2**20)
+    wrapped.register_comm_hook(None, hook)
+    with wrapped.join(divide_by_initial_world_size=True):
+        for step in range(3 + 4 * rank):
+            wrapped.zero_grad()
+            wrapped(rank + 1.0 + step).backward()
+            total = sum(each + 1.0 + step for each in range(world) if step < 3 + 4 * each) * world
+            assert [each.grad.unique().tolist() for each in parameters] == [[total * 10**number] for number in range(5)]

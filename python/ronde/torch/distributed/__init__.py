@@ -56,6 +56,6 @@ def _take_part() -> None:
 
 
 def _order_joins() -> None:
-    from ronde.torch.distributed._join import keep_notifications
+    from ronde.torch.distributed._join import prepare as prepare_joins
 
-    keep_notifications()
+    prepare_joins()

@@ -7,6 +7,9 @@ import weakref
 from typing import Any
 
 from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from ronde.torch.distributed import _left_futures
 
 _is_done = False
 
@@ -15,12 +18,16 @@ _is_done = False
 _notifications: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 
-def keep_notifications() -> None:
+def prepare() -> None:
     """For all blocks from now on. Again: does nothing."""
     global _is_done
-    if _is_done:
-        return
-    _is_done = True
+    if not _is_done:
+        _is_done = True
+        _keep_notifications()
+        _call_hooks_as_in_a_pass()
+
+
+def _keep_notifications() -> None:
     notify = Join.notify_join_context
 
     @functools.wraps(notify)
@@ -31,3 +38,18 @@ def keep_notifications() -> None:
         return work
 
     Join.notify_join_context = staticmethod(notified)  # type: ignore[method-assign] # that is the point
+
+
+def _call_hooks_as_in_a_pass() -> None:
+    """A rank that has joined has no backward pass, and DDP calls its hook for each bucket all the same: what is put behind
+    futures there is to run where it does on the others."""
+    match = getattr(DistributedDataParallel, "_match_all_reduce_for_bwd_pass", None)
+    if match is None:  # another PyTorch
+        return
+
+    @functools.wraps(match)
+    def match_in_order(wrapped: Any) -> Any:
+        with _left_futures.as_in_a_pass():
+            return match(wrapped)
+
+    DistributedDataParallel._match_all_reduce_for_bwd_pass = match_in_order  # type: ignore[method-assign] # that is the point

@@ -52,6 +52,7 @@ class _Left(threading.local):
     def __init__(self) -> None:
         self.works: Deque[Work] = collections.deque()
         self.is_looked_at = False  # by C++, before the pass ends
+        self.is_as_in_a_pass = False  # without one of autograd's
         self.asked: Dict[int, Tuple[float, int]] = {}  # by id of what: since when, and how often, whether it has ended
 
 
@@ -103,6 +104,26 @@ def at_once() -> Iterator[None]:
         yield
     finally:
         _left.is_looked_at = before
+
+
+@contextlib.contextmanager
+def as_in_a_pass() -> Iterator[None]:
+    """What this thread makes within it, without a backward pass, is left to the end of the block. Where an error ends that, the
+    futures fail."""
+    before, _left.is_as_in_a_pass = _left.is_as_in_a_pass, True
+    try:
+        yield
+        bring_to_end()
+    finally:
+        _left.is_as_in_a_pass = before
+        for work in list(_left.works):
+            if dismiss(work):
+                work._fail_future()
+
+
+def is_as_in_a_pass() -> bool:
+    """Whether this thread is in such a block."""
+    return _left.is_as_in_a_pass
 
 
 def bring_to_end() -> None:

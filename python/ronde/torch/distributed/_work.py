@@ -120,7 +120,7 @@ class Work(dist.Work):
         in_pass = in_backward_pass()
         if in_pass:
             torch.autograd.Variable._execution_engine.queue_callback(_Ending(self))
-        if not in_pass or self._is_pairwise or not _left_futures.leave(self):
+        if not (in_pass or _left_futures.is_as_in_a_pass()) or self._is_pairwise or not _left_futures.leave(self):
             self._completer.add(self)
         return self._future
 
