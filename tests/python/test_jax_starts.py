@@ -211,15 +211,16 @@ def test_a_program_that_is_started_while_it_is_being_started(rank, monkeypatch):
 
 @TWO
 def test_an_executable_that_jax_has_dropped_is_dropped(rank):
+    before = list(_starts._starts.values())
     step = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
     trace = step.trace(jnp.ones(3)).jaxpr
     for _ in range(3):
         check([step(jnp.ones(3))], [2.0])
-    kept = [start.compiled for start in _starts._starts.values()]
-    assert any(each() is not None for each in kept)
+    (kept,) = [start for start in _starts._starts.values() if all(start is not each for each in before)]
+    assert kept.compiled() is not None
     jax.clear_caches()
     gc.collect()
-    assert all(each() is None for each in kept), trace
+    assert kept.compiled() is None, trace
     check([step(jnp.ones(3))], [2.0])
 
 
