@@ -20,7 +20,7 @@ struct AllreduceWay {
 };
 
 /// Chosen by the layout, the sizes, the limits and the reduction alone: the same on every rank. In the first stage of
-/// one that is not hierarchical every rank sends each other a message.
+/// one in which no rank hears of others through others every rank sends each other a message.
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction);
 
