@@ -12,8 +12,8 @@
 // in different phases at the same time, so that the wire has something to carry meanwhile.
 //
 // Which values are added first depends on the part and on the turns, so floating sums may differ in the last bits from
-// those of other schedules, and with other turns; and 16-bit sums are rounded at each message of a turn. Each value is reduced
-// in one place in a fixed order, so all ranks have the same bits.
+// those of other schedules, and with other turns; and 16-bit sums are rounded at each message of a turn. Each value
+// is reduced in one place in a fixed order, so all ranks have the same bits.
 //
 // Partial sums lie in scratch memory. What a host has sent of them may be written over when all parts of the chunk have
 // come reduced: then everybody has used it.
@@ -28,8 +28,8 @@
 namespace ronde::collectives {
 
 /// `bytes`: of the whole tensor, more than 0; `slice`: of a rail's share of a chunk at most, a multiple of 128;
-/// `rails`: from 1 to layout.fewest(). List 0 goes from the inputs to the outputs, list 1 from the outputs to themselves.
-/// Combination 0 is of the ranks of a host, 1 the last of the hosts' partial results, 2 of two of them before. `turns`:
+/// `rails`: from 1 to layout.fewest(). List 0 goes from the inputs to the outputs, list 1 from the outputs to
+/// themselves. Combination 0 is of the ranks of a host, 1 the last of the hosts' partial results, 2 of two of them before. `turns`:
 /// of as many hosts. `sends_inputs`: combination 0 makes of a rank's values what they are, and every host has one
 /// rank: what a rank sends first it sends from the inputs. Requires: turns.count() > 1.
 std::unique_ptr<Schedule> circulant_allreduce_schedule(int rank, const RankLayout& layout, std::size_t bytes,

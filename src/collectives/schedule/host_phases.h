@@ -1,7 +1,7 @@
-// HostPhases: what the all-reduces in chunks between hosts, of several ranks mostly, have in common. The tensor is cut into chunks, each
-// chunk into as many slices as there are rails. Rail j is the j-th rank of every host; there are as many as the
-// smallest host has ranks, or one for small tensors, so that all slices are carried by all hosts. When each phase of a
-// chunk comes is phase_timetable.h's; the partial sums of the chunks in its window are in scratch memory.
+// HostPhases: what the all-reduces in chunks between hosts, of several ranks mostly, have in common. The tensor is cut
+// into chunks, each chunk into as many slices as there are rails. Rail j is the j-th rank of every host; there are as
+// many as the smallest host has ranks, or one for small tensors, so that all slices are carried by all hosts. When each
+// phase of a chunk comes is phase_timetable.h's; the partial sums of the chunks in its window are in scratch memory.
 #pragma once
 
 #include <algorithm>
