@@ -1,8 +1,8 @@
 // MessageBucket: a bucket in replay whose bytes travel as messages. An instance is one run of an all-reduce's schedule
 // (collectives/schedule), in whose first stage every rank sends each other a message: that one says that the sender has
 // published the instance, and which unnamed calls it holds. In schedules by hosts or in turns a rank hears so of most
-// others through the ranks between them; which is the last instance that it has published it tells all of them only when
-// it is frozen.
+// others through the ranks between them; which is the last instance that it has published it tells all of them only
+// when it is frozen.
 //
 // Tensors are read where they are when they are sent, so copy_in() has nothing to do. Outputs are written only by what
 // has come from ranks that have heard from all, so of an instance that not all have published nothing is written.

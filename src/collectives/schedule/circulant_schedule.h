@@ -29,9 +29,9 @@ namespace ronde::collectives {
 
 /// `bytes`: of the whole tensor, more than 0; `slice`: of a rail's share of a chunk at most, a multiple of 128;
 /// `rails`: from 1 to layout.fewest(). List 0 goes from the inputs to the outputs, list 1 from the outputs to
-/// themselves. Combination 0 is of the ranks of a host, 1 the last of the hosts' partial results, 2 of two of them before. `turns`:
-/// of as many hosts. `sends_inputs`: combination 0 makes of a rank's values what they are, and every host has one
-/// rank: what a rank sends first it sends from the inputs. Requires: turns.count() > 1.
+/// themselves. Combination 0 is of the ranks of a host, 1 the last of the hosts' partial results, 2 of two of them
+/// before. `turns`: of as many hosts. `sends_inputs`: combination 0 makes of a rank's values what they are, and every
+/// host has one rank: what a rank sends first it sends from the inputs. Requires: turns.count() > 1.
 std::unique_ptr<Schedule> circulant_allreduce_schedule(int rank, const RankLayout& layout, std::size_t bytes,
                                                        std::size_t slice, std::size_t rails,
                                                        const CirculantTurns& turns, bool sends_inputs);

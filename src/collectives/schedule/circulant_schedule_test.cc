@@ -216,8 +216,8 @@ std::vector<double> numbers_of(DType dtype, const std::vector<std::byte>& bytes)
   return numbers;
 }
 
-/// What is rounded has the same bits on every rank, near to those of all ranks in one go: `tolerance` of the values that
-/// are added, which are below 64 in fill().
+/// What is rounded has the same bits on every rank, near to those of all ranks in one go: `tolerance` of the values
+/// that are added, which are below 64 in fill().
 void expect_near(const Job& job, DType dtype, const std::vector<std::byte>& expected, double tolerance) {
   for (std::size_t rank = 0; rank < job.outputs.size(); ++rank) {
     EXPECT_EQ(job.outputs[rank][0].content(), job.outputs[0][0].content()) << "rank " << rank;
@@ -232,7 +232,8 @@ void expect_near(const Job& job, DType dtype, const std::vector<std::byte>& expe
 TEST(CirculantSchedule, ScalesAndDividesOnce) {
   for (const RankLayout& layout : {layout_of({2, 2, 2}), RankLayout::apart(7), layout_of({1, 2, 1, 1, 3})}) {
     for (const auto& [large_turn, ring] : {std::pair<std::size_t, std::size_t>{0, 0}, {1, 0}, {0, 1}}) {
-      for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 1e-4}, {DType::float16, 2.0}, {DType::bfloat16, 16.0}}) {
+      for (const auto& [dtype, tolerance] :
+           {std::pair{DType::float32, 1e-4}, {DType::float16, 2.0}, {DType::bfloat16, 16.0}}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
           for (const double scale : {1.0, 0.37}) {
             JobSpec spec;
