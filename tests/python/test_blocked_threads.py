@@ -73,7 +73,7 @@ def test_a_thread_waits_by_asking_the_same_often_or_for_a_while(monkeypatch):
     one, other, third = object(), object(), object()
     assert [_left_futures._waits_for(one) for _ in range(100)] == [False] * 99 + [True]
     assert not _left_futures._waits_for(other) and not _left_futures._waits_for(third)
-    now[0] += 0.03
+    now[0] += 1.01
     assert not _left_futures._waits_for(other), "twice in a while may be another bucket's hook"
     assert _left_futures._waits_for(other)
     _left_futures._left.asked.clear()  # as who leaves something does
