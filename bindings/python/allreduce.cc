@@ -209,10 +209,10 @@ PyObject* allreduce_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 8) {
+  if (count != 9) {
     PyErr_SetString(PyExc_TypeError,
-                    "expected a tensor, a reduction, a time, an engine, a group, what takes the operation or None to wait, "
-                    "and its two arguments behind the operation");
+                    "expected a tensor, a reduction, a time, an engine, a group, a tag, what takes the operation or "
+                    "None to wait, and its two arguments behind the operation");
     return nullptr;
   }
   Memory memory;
@@ -224,18 +224,19 @@ PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t c
   call.request.prescale = call.request.postscale = 1;
   call.request.timeout_s = PyFloat_AsDouble(arguments[2]);
   call.engine = arguments[3] == Py_None ? nullptr : static_cast<ronde_engine*>(PyLong_AsVoidPtr(arguments[3]));
+  call.request.tag = static_cast<int32_t>(PyLong_AsLong(arguments[5]));
   if (PyErr_Occurred() != nullptr) {
     return nullptr;
   }
   if (!call.read_op(arguments[1]) || !read_group_id(arguments[4], call.request.group) || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  if (arguments[5] == Py_None) {
+  if (arguments[6] == Py_None) {
     return finish(call, memory, arguments[0], Py_None);
   }
   const Owned operation(begin(call, memory, arguments[0], Py_None));
   return made_of(operation, [&] {
-    return PyObject_CallFunctionObjArgs(arguments[5], operation.get(), arguments[6], arguments[7], nullptr);
+    return PyObject_CallFunctionObjArgs(arguments[6], operation.get(), arguments[7], arguments[8], nullptr);
   });
 }
 

@@ -330,7 +330,12 @@ typedef struct ronde_request {
   const int64_t* splits; /* ALLTOALL, SCATTER: rows for each rank of the group; NULL: equally many */
   size_t splits_count;
   int64_t reserved;      /* nothing reads it */
-  int32_t tag;           /* SEND, RECV */
+  /* SEND, RECV: see above. A call without a name: how it came about, for callers that run parts of the program when an
+   * earlier call has ended (a future's callback), which ranks may see at different places among their calls. 1: by the
+   * program itself; 1 + n: behind the end of the call n before this one; 2^29 + n: behind that of a call of another
+   * group, which has made n calls since; 0: not known. Ranks that give different ones get RONDE_MISMATCH in place of
+   * each other's sums. Of other requests nothing reads it. */
+  int32_t tag;
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
   void* user;

@@ -18,8 +18,8 @@ from ronde import _abi
 from ronde._lib import last_error, library
 from ronde.exceptions import RondeError, raise_if_the_programs
 
-_CALL_BITS = 40
-_CALLS = (1 << _CALL_BITS) - 1
+CALL_BITS = 40  #: of a number, those that count calls; those above count barriers
+_CALLS = (1 << CALL_BITS) - 1
 
 #: Sends and recvs concern two ranks, which need not make as many: their names are for messages only.
 _pairwise = itertools.count()
@@ -63,7 +63,7 @@ class Unnamed:
 
     def __str__(self) -> str:
         number = self.take()
-        return f"noname.{number >> _CALL_BITS}.{number & _CALLS}" if number else "noname"
+        return f"noname.{number >> CALL_BITS}.{number & _CALLS}" if number else "noname"
 
 
 #: By what ranks meet.

@@ -184,7 +184,7 @@ def submit(
         keep: the objects that own the memory; held until the engine has done with it.
         splits: of an alltoall or scatter, rows for each rank; None: equally many.
         group: the process set's id; None: the name's.
-        tag: of a send or recv.
+        tag: of a send or recv, or how a call without a name came about (``ronde_request.tag``).
         timeout_s: how long the ranks may take; 0: as the engine's settings say.
         engine: of ``ronde_engine_create``; None: the process's.
 

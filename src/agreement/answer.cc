@@ -67,6 +67,20 @@ std::string obstacle_to_join(const Descriptor& asked) {
   return has_no_neutral ? "with this prescale no value is neutral" : "";
 }
 
+/// Whether members that know how they came to make this call say different things (types/request.h). Members that do
+/// not know agree with all.
+bool differ_in_order(const HeldRequest& held) {
+  std::int32_t known = 0;
+  for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
+    const std::int32_t tag = held.has[i] ? held.descriptors[i].tag : 0;
+    if (tag != 0 && known != 0 && tag != known) {
+      return true;
+    }
+    known = tag != 0 ? tag : known;
+  }
+  return false;
+}
+
 }  // namespace
 
 Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held,
@@ -79,6 +93,9 @@ Answer answer_to(const Group& group, const std::string& name, const HeldRequest&
     } else if (const std::string what = disagreement(first, held.descriptors[i]); !what.empty()) {
       return {.mismatch = disagreement_text(group, name, held, what)};
     }
+  }
+  if (differ_in_order(held)) {
+    return {.mismatch = disagreement_text(group, name, held, kOrder)};
   }
   if (const std::string obstacle = joined.empty() ? "" : obstacle_to_join(first); !obstacle.empty()) {
     return {.mismatch = joined_text(name, first, joined, obstacle)};

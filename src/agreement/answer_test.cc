@@ -59,6 +59,33 @@ TEST(Answer, OfDifferentRequestsSaysWhoAskedForWhat) {
   EXPECT_THAT(answer_to(kPair, "x", held).mismatch, HasSubstr("the same unnamed calls in the same order"));
 }
 
+TEST(Answer, OfCallsThatCameAboutInDifferentWaysIsAnError) {
+  const Group three{0, {10, 11, 12}};
+  const auto answer = [&](std::int32_t a, std::int32_t b, std::int32_t c) {
+    HeldRequest held;
+    held.count = 3;
+    held.call_number = 7;
+    held.has.assign(3, true);
+    held.call_sites.resize(3);
+    held.descriptors.assign(3, asks(OpKind::allreduce, {2}));
+    held.descriptors[0].tag = a;
+    held.descriptors[1].tag = b;
+    held.descriptors[2].tag = c;
+    return answer_to(three, "noname.0.7", held);
+  };
+  EXPECT_TRUE(answer(0, 0, 0).item);
+  EXPECT_TRUE(answer(kOwnOrder, kOwnOrder, kOwnOrder).item);
+  EXPECT_TRUE(answer(0, kOwnOrder, 0).item) << "who does not know agrees";
+  EXPECT_TRUE(answer(0, 3, 3).item);
+  EXPECT_THAT(answer(0, kOwnOrder, 3).mismatch,
+              HasSubstr("the ranks disagree about the order of 'noname.0.7': rank 10 asked for allreduce (sum) of "
+                        "float32 [2]; rank 11 asked for allreduce (sum) of float32 [2], by the program itself; rank "
+                        "12 asked for allreduce (sum) of float32 [2], behind the end of the call 2 before it. "));
+  EXPECT_THAT(answer(kBehindOther + 5, 3, 3).mismatch,
+              HasSubstr("behind the end of a call of another group, which has made 5 calls since; ranks 11, 12 asked"));
+  EXPECT_THAT(answer(3, 0, 4).mismatch, HasSubstr("the call 3 before it"));
+}
+
 TEST(Answer, WithoutAMemberThatHasJoinedSumsGoOnAndGathersDoNot) {
   const Answer sum = answer_to(kPair, "x", held_of({asks(OpKind::allreduce, {2})}));
   ASSERT_TRUE(sum.item);

@@ -1,5 +1,7 @@
 #include "agreement/request_errors.h"
 
+#include <algorithm>
+
 namespace ronde::agreement {
 
 namespace {
@@ -15,13 +17,16 @@ std::string views_text(const Group& group, const HeldRequest& held) {
   std::string text;
   const std::vector<Descriptor>& descriptors = held.descriptors;
   std::vector<bool> told(descriptors.size());
+  const bool tells_tags = std::any_of(descriptors.begin(), descriptors.end(),
+                                      [](const Descriptor& each) { return each.tag > kOwnOrder; });
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (told[i] || !held.has[i]) {
       continue;
     }
     std::vector<int> same;
     for (std::size_t j = i; j < descriptors.size(); ++j) {
-      if (held.has[j] && descriptors[j] == descriptors[i] && held.call_sites[j] == held.call_sites[i]) {
+      if (held.has[j] && descriptors[j] == descriptors[i] && held.call_sites[j] == held.call_sites[i] &&
+          (!tells_tags || descriptors[j].tag == descriptors[i].tag)) {
         same.push_back(group.ranks[j]);
         told[j] = true;
       }
@@ -29,6 +34,9 @@ std::string views_text(const Group& group, const HeldRequest& held) {
     text += (text.empty() ? "" : "; ") + ranks_text(same) + " asked for " + descriptor_text(descriptors[i]);
     if (!held.call_sites[i].empty()) {
       text += " at " + held.call_sites[i];
+    }
+    if (tells_tags && descriptors[i].tag != 0) {
+      text += ", " + tag_text(descriptors[i].tag);
     }
   }
   return text;
@@ -48,6 +56,8 @@ std::string disagreement_text(const Group& group, const std::string& name, const
                               std::string_view what) {
   return "the ranks disagree about the " + std::string(what) + " of '" + name + "': " + views_text(group, held) +
          (held.call_number == 0 ? ". Submit the same under one name on every rank"
+          : what == kOrder      ? ". Make the same unnamed calls in the same order on every rank: wait for what is "
+                                  "behind the end of a call before the next one"
                                 : ". Make the same unnamed calls in the same order on every rank");
 }
 

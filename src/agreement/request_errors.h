@@ -14,6 +14,8 @@ namespace ronde::agreement {
 /// "rank 1", "ranks 0, 2"
 std::string ranks_text(const std::vector<int>& ranks);
 
+/// A `what`: they have made the call at different places among their calls (Request::tag).
+inline constexpr std::string_view kOrder = "order";
 /// The ranks ask for different things: for another `what`.
 std::string disagreement_text(const Group& group, const std::string& name, const HeldRequest& held,
                               std::string_view what);

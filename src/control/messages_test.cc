@@ -27,6 +27,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.descriptor.planned_group = {5, 2};
   request.descriptor.memory_place = 4096;
   request.descriptor.splits = {5, 0, 7};
+  request.descriptor.tag = 3;
   request.call_site = "train.py:12";
   request.planning_name = "noname.loss";
   request.call_number = 11;
@@ -41,6 +42,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.position, 23u);
   EXPECT_EQ(message.descriptor.memory_place, 4096);
   EXPECT_EQ(message.descriptor.splits, request.descriptor.splits);
+  EXPECT_EQ(message.descriptor.tag, 3);
   EXPECT_EQ(message.call_site, request.call_site);
   EXPECT_EQ(message.planning_name, request.planning_name);
   EXPECT_EQ(message.call_number, 11u);

@@ -185,7 +185,7 @@ void canonicalise(Request& request) {
     request.prescale = 1.0;
     request.postscale = 1.0;
   }
-  if (!is_pairwise(request.kind)) {
+  if (!is_pairwise(request.kind) && !(request.has_own_number && traits(request.kind).has_tensors)) {
     request.tag = 0;
   }
   if (!has_root(request.kind) && !is_pairwise(request.kind)) {
@@ -205,6 +205,7 @@ Descriptor describe(const Request& request) {
   descriptor.root = request.root;
   descriptor.planned_group = request.planned_group;
   descriptor.splits = request.splits;
+  descriptor.tag = request.tag;
   for (const RequestTensor& pair : request.tensors) {
     descriptor.tensors.push_back({pair.input.dtype, pair.input.shape});
   }
@@ -244,6 +245,18 @@ std::string disagreement(const Descriptor& a, const Descriptor& b) {
     return "persistent plan";
   }
   return {};
+}
+
+std::string tag_text(std::int32_t tag) {
+  if (tag <= 0) {
+    return {};
+  }
+  if (tag == kOwnOrder) {
+    return "by the program itself";
+  }
+  return tag >= kBehindOther ? "behind the end of a call of another group, which has made " +
+                                   std::to_string(tag - kBehindOther) + " calls since"
+                             : "behind the end of the call " + std::to_string(tag - kOwnOrder) + " before it";
 }
 
 std::string descriptor_text(const Descriptor& descriptor) {

@@ -53,10 +53,19 @@ struct Request {
   /// Where the operation takes them (with a root at the root): rows for each member of the group; empty: as many for
   /// each.
   std::vector<std::int64_t> splits;
-  std::int32_t tag = 0;  ///< send, recv
+  /// Of send and recv: by which they meet. Of a call without a name: how it came about (below), 0 where nobody knows.
+  std::int32_t tag = 0;
   /// Where the program submits it ("train.py:12"), for errors; null: unknown. It lives as long as the process.
   const std::string* call_site = nullptr;
 };
+
+/// Tags of calls without a name, which ranks pair by their order. A binding may run what the program has put behind the
+/// end of an earlier call (a future's callback), on each rank when that rank has seen the end. Calls made there come in
+/// the same order on all ranks only if all see it at the same place among their calls; so they say where it was, and
+/// ranks compare it before they reduce anything. A rank that does not know (0) agrees with all.
+inline constexpr std::int32_t kOwnOrder = 1;           ///< by the program itself
+inline constexpr std::int32_t kBehindOther = 1 << 29;  ///< + n: behind a call of another group, which has made n since
+// 1 + n, from n = 1 on: behind the call n before this one.
 
 /// Of a recv: from whichever rank sends first.
 inline constexpr int kAnySource = -1;
@@ -82,6 +91,8 @@ struct Descriptor {
 
   // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
 
+  std::int32_t tag = 0;  ///< of a call without a name, as Request has it; compared by those who know (answer.h)
+
   /// Where the one tensor begins in this rank's memory that others reach; not known: it is private, or there are
   /// several.
   MemoryPlace memory_place;
@@ -98,6 +109,9 @@ Descriptor describe(const Request& request);
 
 /// What of two descriptors differs, as a reader would say it ("shape", "data type", ...); empty if they agree.
 std::string disagreement(const Descriptor& a, const Descriptor& b);
+
+/// "behind the end of the call 3 before it": how a call without a name came about; empty where nobody knows.
+std::string tag_text(std::int32_t tag);
 
 /// "allreduce (sum) of float32 [2, 3]"
 std::string descriptor_text(const Descriptor& descriptor);

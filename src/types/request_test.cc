@@ -25,6 +25,21 @@ Status validate_group(const std::vector<std::pair<Tensor, Tensor>>& pairs, OpKin
   return validate(request, Group{0, {0, 1}}, 0);
 }
 
+TEST(Canonicalise, LeavesTagsToPairsAndToCallsWithoutAName) {
+  const auto tag_of = [](OpKind kind, bool has_own_number) {
+    Request request;
+    request.kind = kind;
+    request.has_own_number = has_own_number;
+    request.tag = 3;
+    canonicalise(request);
+    return request.tag;
+  };
+  EXPECT_EQ(tag_of(OpKind::send, false), 3);
+  EXPECT_EQ(tag_of(OpKind::allreduce, true), 3);
+  EXPECT_EQ(tag_of(OpKind::allreduce, false), 0);
+  EXPECT_EQ(tag_of(OpKind::barrier, true), 0) << "its number is that of the calls before it";
+}
+
 TEST(Validate, TensorsOfAGroupThatShareNothing) {
   const Tensor a = tensor_at(0, 8);
   const Tensor b = tensor_at(8, 8);

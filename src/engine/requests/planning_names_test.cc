@@ -44,6 +44,18 @@ TEST(PlanningNamesTest, ALoopComesToTheSamePlanningNames) {
   EXPECT_EQ(std::set<std::string>(steps[9].begin(), steps[9].end()).size(), 4u);
 }
 
+TEST(PlanningNamesTest, WhatIsCalledBehindAnEndHasAnotherPlanningName) {
+  const auto planned_with = [](std::int32_t tag) {
+    Caller rank;
+    Request request = call(rank.order, 4);
+    request.tag = tag;
+    return rank.names.of(request, {});
+  };
+  EXPECT_EQ(planned_with(0), planned_with(kOwnOrder)) << "the other rank may know how its call came about";
+  EXPECT_NE(planned_with(3), planned_with(kOwnOrder));
+  EXPECT_NE(planned_with(3), planned_with(4));
+}
+
 TEST(PlanningNamesTest, ABarrierLeavesThePlanningNamesOfALoop) {
   Caller rank;
   for (std::size_t i = 0; i < PlanningNames::kWindow; ++i) {

@@ -32,6 +32,7 @@ def register() -> None:
     extensions = (
         (_share_buckets, "its buckets are copied"),
         (_order_joins, "its join() hangs"),
+        (_follow_futures, "calls behind futures are paired by their order alone, though ranks may differ in it"),
         (_take_part, "what it does for its own backends only it does not do for Ronde's"),
     )
     for extend, what in extensions:
@@ -47,6 +48,12 @@ def _share_buckets() -> None:
 
     replace_reducer()
     look_at_waits()
+
+
+def _follow_futures() -> None:
+    from ronde.torch.distributed._behind import follow_futures
+
+    follow_futures()
 
 
 def _take_part() -> None:

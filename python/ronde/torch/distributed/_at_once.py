@@ -13,6 +13,7 @@ from torch.autograd import profiler
 
 from ronde._native import extension
 from ronde.torch._parts import HAVE_EXTENSION
+from ronde.torch.distributed._behind import is_behind, tag_of_own
 from ronde.torch.distributed._reductions import SIMPLE
 from ronde.torch.distributed._work import Done, Work
 
@@ -37,18 +38,19 @@ def at_once(method: _Method) -> _Method:
             tensors, opts = arguments
             code = code_of(hash(opts.reduceOp))
             is_plain = type(tensors) is list and len(tensors) == 1 and code is not None and group._over is None
-            if is_plain and not profiler._is_profiler_enabled and group._batch.works is None:
+            if is_plain and not profiler._is_profiler_enabled and group._batch.works is None and not is_behind():
                 within, work = group._within, Work.blank() if opts.asyncOp else None
-                begin, last = (None, None) if work is None else (work.begin, group._completer)
+                begin = None if work is None else work.begin
                 try:
                     limit = group._limit_of(opts)
-                    has_begun = allreduce(tensors[0], code, limit, within.engine, within.group, begin, tensors, last)
+                    tag = tag_of_own(group._names)
+                    has_begun = allreduce(tensors[0], code, limit, within.engine, within.group, tag, begin, tensors, group)
                 except BaseException:  # a signal handler may have raised on the way back
                     if work is not None:
                         work.give_up()
                     raise
                 if has_begun is not None:
-                    group._calls += 1
+                    group._names.calls += 1
                     return _DoneAtOnce(tensors) if work is None else work
             return method(group, tensors, opts)  # behind a call by stars Python would look for signals
         return method(group, *arguments, **named)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Set
 
 from ronde._lib import library
 from ronde._operation import in_forked_child
+from ronde.torch.distributed._behind import complete
 
 if TYPE_CHECKING:
     from ronde.torch.distributed._work import Work
@@ -170,7 +171,7 @@ class Completer:
     def _complete(self, triggers: List[Any], lock: Any) -> None:
         try:
             for trigger in triggers:
-                trigger.set_result(None)
+                complete(trigger)
         finally:
             self._behind.discard(lock)
             lock.release()

@@ -19,7 +19,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
 from ronde.torch._staging import staged_together
 from ronde.torch._tensors import apart, check, is_ready, kept, view_of
-from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
+from ronde.torch.distributed import _behind, _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
@@ -73,7 +73,6 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._batch = _Batch()
         self._has_told_of_memory = False
         self._timeout_s = 0.0  # 0: as the engine's settings say
-        self._calls = 0
 
     # ---- Who it is: PyTorch keeps these for its own groups and asks those written in Python
 
@@ -124,7 +123,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _get_sequence_number_for_group(self) -> int:
         """How many calls there were that concern all ranks: equal on ranks that have come equally far."""
-        return self._calls
+        return self._names.calls
 
     def _set_sequence_number_for_group(self) -> None:
         """It counts from 0 on all ranks: nothing is to be agreed."""
@@ -534,8 +533,10 @@ class RondeProcessGroup(dist.ProcessGroup):
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' {self._over}", 1)
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
-        self._calls += not is_pairwise
         is_waited_for = self._is_waited_for(opts)
+        if not is_pairwise:
+            tag = _behind.tag_of(self._names, name)
+            self._names.calls += 1
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(
@@ -566,6 +567,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         try:
             work = Work.blank()
             Work.__init__(work, operation, name, self._completer, list(results), finish, is_pairwise, record)
+            work.belongs_to(self._names)
         except BaseException:  # a signal handler's
             operation.cancel()
             operation.abandon()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from typing import Any, Callable, List, Optional, TypeVar
+from typing import Any, Callable, List, Optional, Set, TypeVar
 
 import torch
 
@@ -35,6 +35,8 @@ class Names:
         self._engine, self._group = engine, group
         self._barriers = itertools.count()
         self._unused_barriers: List[int] = []  # numbers
+        self.calls = 0  #: that concern all ranks, however named
+        self.out: Set[int] = set()  #: futures of calls that have not ended, and those behind which something runs; by id
 
     def take(self, kind: str, is_pairwise: bool) -> _calls.Name:
         """Of a call that is made now."""

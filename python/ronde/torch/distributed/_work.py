@@ -13,22 +13,18 @@ import torch
 import torch.distributed as dist
 
 from ronde import _abi
+from ronde._calls import Unnamed
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
-from ronde.torch.distributed import _left_futures, _record
+from ronde.torch.distributed import _behind, _left_futures, _record
 from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._memory import nothing
-from ronde.torch.distributed._names import in_backward_pass
+from ronde.torch.distributed._names import Names, in_backward_pass
 
 
 #: Between two looks at whether another thread, which would tell, was interrupted before it could, in seconds.
 _LOOK_S = 1.0
-
-
-def _complete(trigger: Any) -> None:
-    """Completes the future and runs what was put behind it, which may take its time."""
-    trigger.set_result(None)
 
 
 class Work(dist.Work):
@@ -47,6 +43,8 @@ class Work(dist.Work):
     _source = -1
     _future: Any = None
     _trigger: Any = None
+    _names: Optional[Names] = None
+    _calls = 0
 
     def __init__(
         self,
@@ -78,10 +76,15 @@ class Work(dist.Work):
         """One without an operation, for :meth:`__init__`."""
         return cls.__new__(cls)
 
-    def begin(self, operation: Operation, results: List[torch.Tensor], completer: Completer) -> bool:
-        """What :meth:`__init__` does, of an operation that writes to the results themselves. True."""
-        Work.__init__(self, operation, operation, completer, results, nothing)
+    def begin(self, operation: Operation, results: List[torch.Tensor], group: Any) -> bool:
+        """What :meth:`__init__` does, of an operation of the group that writes to the results themselves. True."""
+        Work.__init__(self, operation, operation, group._completer, results, nothing)
+        self._names, self._calls = group._names, group._names.calls + 1
         return True
+
+    def belongs_to(self, names: Names) -> None:
+        """Of a call of that group, the last one that it has counted."""
+        self._names, self._calls = names, names.calls
 
     def give_up(self) -> None:
         """Of a work that nobody else has seen: a signal handler has raised before its caller had it. Its operation is
@@ -107,12 +110,14 @@ class Work(dist.Work):
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._trigger = torch.futures.Future()
+            origin = self._origin()
+            self._trigger = _behind.future_of(origin)
             # Only an error raised in a continuation is one that C++, DDP for instance, understands.
             self._future = self._trigger.then(lambda over: over.value() or self.result())
+            _behind.belongs(self._future, origin)
             is_over = self._is_over
         if is_over:
-            self._trigger.set_result(None)
+            _behind.complete(self._trigger)
             return self._future
         # At the end of a backward pass its own thread brings the work to its end, without another one's help. DDP looks
         # at the futures later: it queues what does so last.
@@ -123,6 +128,14 @@ class Work(dist.Work):
         if not (in_pass or _left_futures.is_as_in_a_pass()) or self._is_pairwise or not _left_futures.leave(self):
             self._completer.add(self)
         return self._future
+
+    def _origin(self) -> Optional[_behind.Origin]:
+        """What its future is the future of; None of a send or recv, of which the ranks make different ones."""
+        if self._names is None or self._is_pairwise:
+            return None
+        name = self._name.name if isinstance(self._name, Operation) else self._name
+        number = name.number if isinstance(name, Unnamed) else 0
+        return _behind.Origin(self._names, number, self._calls)
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
@@ -208,7 +221,7 @@ class Work(dist.Work):
             self._recover()
             raise
 
-    def _settle(self, limit: Optional[float], complete: Callable[[Any], None] = _complete) -> None:
+    def _settle(self, limit: Optional[float], complete: Callable[[Any], None] = _behind.complete) -> None:
         """Requires: claimed by this thread. ``complete``: is given the future to complete, if one is out."""
         operation = self._operation
         assert operation is not None
@@ -243,6 +256,7 @@ class Work(dist.Work):
         if trigger is not None:
             text = f"'{self._name}': an error has ended the backward pass in which this future was asked for"
             trigger.set_exception(RondeError(text, _abi.CANCELLED))
+            _behind.forget(trigger)
 
     def _end(self, complete: Callable[[Any], None]) -> None:
         with self._lock:

@@ -1,0 +1,180 @@
+"""Calls that are made behind futures of works of torch.distributed: ranks that come to them at different places among their
+calls get an error, and never another call's sums; where the place is the same the sums are right, however the futures end."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ronde import _process
+from distributed_group import default_group
+
+
+@pytest.fixture(autouse=True)
+def group(hvd, rank, world):
+    with default_group(rank, world):
+        yield dist.group.WORLD
+
+
+def begun(value: float, group: Any = None) -> Any:
+    """The future of a sum over the ranks' values."""
+    return dist.all_reduce(torch.full((3,), value), group=group, async_op=True).get_future()
+
+
+def sums_of(future: Any) -> torch.Tensor:
+    """Of what is in the future, over the ranks."""
+    sums = future.value()[0].clone()
+    dist.all_reduce(sums)
+    return sums
+
+
+def in_a_pass(*hooks: Callable[[], Any]) -> None:
+    """A backward pass that does these one after the other."""
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for do in reversed(hooks):
+        y = y * 1
+        y.register_hook(lambda gradient, do=do: do() and None)
+    y.sum().backward()
+
+
+def require_error(rank: int, do: Callable[[], Any]) -> None:
+    """Ends on every rank with the sentence; after a barrier the ranks are in step."""
+    words = "(?s)the ranks disagree about the order of 'noname.*behind the end of the call . before it"
+    with pytest.raises(RuntimeError, match=words):
+        do()
+    dist.barrier()
+    tensor = torch.full((3,), rank + 1.0)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [3.0] * 3
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("asks", [lambda future: future.done(), lambda future: None])
+@pytest.mark.parametrize("step", range(2))
+def test_a_pass_in_which_one_rank_asks_very_often_ends_with_an_error(rank, world, asks, step):
+    """On that rank what is behind the first future runs before the second call, on the other at the end of the pass."""
+    futures: List[Any] = []
+
+    def first() -> None:
+        futures.append(begun(rank + 1.0).then(sums_of))
+        while rank == 0 and not futures[0].done():  # it goes on when it has ended
+            pass
+        asks(futures[0])
+
+    def second() -> None:
+        futures.append(begun(rank + 1.0).then(sums_of))
+
+    def run() -> None:
+        in_a_pass(first, second)
+        for future in futures:
+            future.wait()
+
+    require_error(rank, run)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("kind", ["chained", "collected", "own"])
+def test_outside_of_a_pass_what_is_behind_a_future_may_run_anywhere(rank, world, kind):
+    """It is put there before the work has ended, or after: then it runs at once."""
+    for step in range(6):
+        work = dist.all_reduce(torch.full((3,), rank + 1.0), async_op=True)
+        if (step + rank) % 2:
+            work.wait()
+        future = work.get_future()
+        if kind == "chained":
+            future = future.then(lambda done: done.value())
+        if kind == "collected":
+            future = torch.futures.collect_all([future]).then(lambda done: done.value()[0].value())
+        if kind == "own":
+            made: Any = torch.futures.Future()
+            future.then(lambda done, made=made: made.set_result(done.value()))
+            future = made
+        assert future.then(sums_of).wait().tolist() == [6.0] * 3
+        dist.all_reduce(torch.ones(3))
+
+
+@pytest.mark.ranks(2)
+def test_outside_of_a_pass_ranks_that_differ_in_the_order_get_an_error(rank, world):
+    def run() -> None:
+        future = begun(rank + 1.0)
+        own = begun(rank + 10.0) if rank == 1 else None
+        behind = future.then(sums_of)
+        if rank == 0:
+            future.wait()
+            try:
+                behind.wait()
+            finally:
+                begun(rank + 10.0).wait()
+        else:
+            own.wait()
+            behind.wait()
+
+    require_error(rank, run)
+
+
+@pytest.mark.ranks(2)
+def test_a_rank_without_a_pass_may_make_the_same_calls_by_itself(rank, world):
+    for step in range(8):
+        if rank == 0:
+            futures: List[Any] = []
+            in_a_pass(*[lambda: futures.append(begun(1.0).then(sums_of))] * 2)
+            found = [future.wait()[0].item() for future in futures]
+        else:
+            sums = [torch.full((3,), 2.0) for _ in range(2)]
+            for each in sums * 2:
+                dist.all_reduce(each)
+            found = [each[0].item() for each in sums]
+        assert found == [6.0, 6.0]
+
+
+@pytest.mark.ranks(2)
+def test_calls_of_another_group_behind_a_future(rank, world):
+    other = dist.new_group()
+
+    def again(done: Any) -> Any:
+        sums = done.value()[0].clone()
+        dist.all_reduce(sums, group=other)
+        return sums
+
+    for step in range(6):
+        futures: List[Any] = []
+        in_a_pass(*[lambda: futures.append(begun(rank + 1.0).then(again))] * 3)
+        assert [future.wait()[0].item() for future in futures] == [6.0] * 3
+
+    def first() -> None:
+        futures.append(begun(rank + 1.0).then(again))
+        while rank == 0 and not futures[0].done():
+            pass
+
+    def run() -> None:
+        futures.clear()
+        in_a_pass(first, lambda: futures.append(begun(rank + 1.0).then(again)))
+        for future in futures:
+            future.wait()
+
+    with pytest.raises(RuntimeError, match="(?s)disagree about the order of.*behind the end of a call of another group"):
+        run()
+    dist.barrier()
+    dist.barrier(other)
+
+
+@pytest.mark.ranks(2)
+def test_calls_behind_futures_are_replayed(rank, world):
+    def step() -> None:
+        futures: List[Any] = []
+        in_a_pass(*[lambda: futures.append(begun(rank + 1.0).then(sums_of))] * 3)
+        assert [future.wait()[0].item() for future in futures] == [6.0] * 3
+
+    for _ in range(12):
+        step()
+    dist.barrier()
+    before = _process.counters()
+    for _ in range(10):
+        step()
+    dist.barrier()
+    after = _process.counters()
+    assert after["replayed"] - before["replayed"] >= 50 and after["breaks"] == before["breaks"]
