@@ -41,6 +41,25 @@ def in_a_pass(*hooks: Callable[[], Any]) -> None:
     y.sum().backward()
 
 
+def wait_for_all(futures: List[Any]) -> None:
+    """Raises the first one's error, when all have ended."""
+    errors = []
+    for future in futures:
+        try:
+            future.wait()
+        except RuntimeError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def has_ended(future: Any) -> bool:
+    """True, when it has, well or not."""
+    while not future.done():
+        pass
+    return True
+
+
 def require_error(rank: int, do: Callable[[], Any]) -> None:
     """Ends on every rank with the sentence; after a barrier the ranks are in step."""
     words = "(?s)the ranks disagree about the order of 'noname.*behind the end of the call . before it"
@@ -70,8 +89,7 @@ def test_a_pass_in_which_one_rank_asks_very_often_ends_with_an_error(rank, world
 
     def run() -> None:
         in_a_pass(first, second)
-        for future in futures:
-            future.wait()
+        wait_for_all(futures)
 
     require_error(rank, run)
 
@@ -101,17 +119,12 @@ def test_outside_of_a_pass_what_is_behind_a_future_may_run_anywhere(rank, world,
 def test_outside_of_a_pass_ranks_that_differ_in_the_order_get_an_error(rank, world):
     def run() -> None:
         future = begun(rank + 1.0)
-        own = begun(rank + 10.0) if rank == 1 else None
-        behind = future.then(sums_of)
         if rank == 0:
-            future.wait()
-            try:
-                behind.wait()
-            finally:
-                begun(rank + 10.0).wait()
+            behind = future.then(sums_of)
+            wait_for_all([future, behind, begun(rank + 10.0)] if has_ended(behind) else [])
         else:
-            own.wait()
-            behind.wait()
+            own = begun(rank + 10.0)
+            wait_for_all([own, future.then(sums_of)])
 
     require_error(rank, run)
 
@@ -153,8 +166,7 @@ def test_calls_of_another_group_behind_a_future(rank, world):
     def run() -> None:
         futures.clear()
         in_a_pass(first, lambda: futures.append(begun(rank + 1.0).then(again)))
-        for future in futures:
-            future.wait()
+        wait_for_all(futures)
 
     with pytest.raises(RuntimeError, match="(?s)disagree about the order of.*behind the end of a call of another group"):
         run()
