@@ -181,12 +181,12 @@ def test_calls_behind_futures_are_replayed(rank, world):
         in_a_pass(*[lambda: futures.append(begun(rank + 1.0).then(sums_of))] * 3)
         assert [future.wait()[0].item() for future in futures] == [6.0] * 3
 
-    for _ in range(12):
+    for _ in range(30):
         step()
     dist.barrier()
     before = _process.counters()
-    for _ in range(10):
+    for _ in range(30):
         step()
     dist.barrier()
     after = _process.counters()
-    assert after["replayed"] - before["replayed"] >= 50 and after["breaks"] == before["breaks"]
+    assert after["replayed"] - before["replayed"] > 90 + 45, "half of the 180 calls are behind futures"

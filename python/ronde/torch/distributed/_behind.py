@@ -9,8 +9,8 @@ engine compares (``ronde_request.tag``): ranks that came to them in different or
 A call outside of passes and futures says nothing: a rank without data may make by itself, one after the other, what the
 others make behind futures.
 
-To whom a future belongs is known of a work's own, and of those that Python's ``then`` and ``collect_all`` make of it. What is
-put behind one belongs to the same work, wherever it runs; what runs as one is done, to that one.
+To whom a future belongs is known of a work's own, of those that Python's ``then`` and ``collect_all`` make of it, and of one that
+something behind such a future fills. What is put behind it belongs to the same work, wherever it runs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ _CALLS = (1 << _CALL_BITS) - 1
 class Origin(NamedTuple):
     """The call whose future it is."""
 
-    names: Names  #: of its group
+    names: Optional[Names]  #: of its group; None: of sends and recvs, of which ranks make different ones
     number: int  #: among the group's calls without a name; 0: it has none
     calls: int  #: how many calls there were in the group, with this one
+
+
+#: What is behind it may be another call's on another rank.
+OF_A_PAIR = Origin(None, 0, 0)
 
 
 class _Thread(threading.local):
@@ -69,6 +73,8 @@ def tag_of(names: Names, name: _calls.Name) -> int:
     origin = _thread.origin
     if origin is None:
         return tag_of_own(names)
+    if origin.names is None:
+        return 0
     if origin.names is names and origin.number:
         return _OWN_ORDER + _distance(origin.number, name.take())
     return _BEHIND_OTHER + (origin.names.calls - origin.calls) % _BEHIND_OTHER
@@ -81,11 +87,11 @@ def _distance(earlier: int, later: int) -> int:
     return max(1, (calls + barriers * 0x10001) % (_BEHIND_OTHER - 1))
 
 
-def future_of(origin: Optional[Origin]) -> Any:
-    """One that has not ended, for :func:`complete`. None: what is put behind it is taken for the program's own."""
+def future_of(origin: Origin) -> Any:
+    """One that has not ended, for :func:`complete`."""
     trigger: Any = torch.futures.Future()
     trigger.origin = origin
-    if origin is not None:
+    if origin.names is not None:
         origin.names.out.add(id(trigger))
     return trigger
 
@@ -108,12 +114,12 @@ def complete(trigger: Any) -> None:
 
 def forget(trigger: Any) -> None:
     """It has ended, or will not."""
-    if trigger.origin is not None:
+    if trigger.origin.names is not None:
         trigger.origin.names.out.discard(id(trigger))
 
 
 @contextlib.contextmanager
-def _within(origin: Optional[Origin]) -> Iterator[None]:
+def _within(origin: Origin) -> Iterator[None]:
     before, _thread.origin = _thread.origin, origin
     try:
         yield
@@ -141,7 +147,8 @@ def follow_futures() -> None:
     kind: Any = torch._C.Future
     kind.then = _followed(kind.then)
     kind.add_done_callback = _followed(kind.add_done_callback)
-    torch._C._collect_all = _collected(torch._C._collect_all)  # type: ignore[attr-defined] # torch's stubs lack it
+    kind.set_result = _filled(kind.set_result)
+    torch._C._collect_all = _collected(torch._C._collect_all)
 
 
 def _followed(method: Any) -> Any:
@@ -156,6 +163,15 @@ def _followed(method: Any) -> Any:
         return made
 
     return put_behind
+
+
+def _filled(method: Any) -> Any:
+    @functools.wraps(method)
+    def fill(self: Any, result: Any) -> Any:
+        belongs(self, _thread.origin)
+        return method(self, result)
+
+    return fill
 
 
 def _collected(collect: Any) -> Any:

@@ -129,10 +129,10 @@ class Work(dist.Work):
             self._completer.add(self)
         return self._future
 
-    def _origin(self) -> Optional[_behind.Origin]:
-        """What its future is the future of; None of a send or recv, of which the ranks make different ones."""
+    def _origin(self) -> _behind.Origin:
+        """What its future is the future of."""
         if self._names is None or self._is_pairwise:
-            return None
+            return _behind.OF_A_PAIR
         name = self._name.name if isinstance(self._name, Operation) else self._name
         number = name.number if isinstance(name, Unnamed) else 0
         return _behind.Origin(self._names, number, self._calls)
