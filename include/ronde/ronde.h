@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this interface: major * 1000 + minor. A library serves callers of the same major and an equal or
  * smaller minor. */
-#define RONDE_ABI_VERSION 1003u
+#define RONDE_ABI_VERSION 1004u
 
 /* ---- Fixed numbers ------------------------------------------------------------------------------------------- */
 
@@ -386,6 +386,9 @@ RONDE_API ronde_status ronde_test(ronde_ticket* ticket, int32_t* done);
  * RONDE_INTERRUPTED when a signal came. As with read(2), a signal handled in the moment before the thread sleeps does
  * not end the sleep: who must answer a flag that a handler sets waits in slices. The waiting thread drives the work. */
 RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
+/* The same, for callers that would rather leave the work to the engine's thread than wait for a late rank:
+ * RONDE_TIMED_OUT also once nothing has moved for `idle_s`. Since version 1004. */
+RONDE_API ronde_status ronde_wait_while_moving(ronde_ticket* ticket, double idle_s, double limit_s);
 /* All of them. The status of the first, in array order, that failed; all are done then. */
 RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s);
 /* At least one of them; *index is the first, in array order, that is done. Returns that one's status. */

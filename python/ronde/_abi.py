@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 #: Major * 1000 + minor of the interface written down here.
-ABI_VERSION = 1003
+ABI_VERSION = 1004
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -172,6 +172,7 @@ PROTOTYPES = {
     "ronde_cancel": (c_int32, [c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_wait": (c_int32, [c_void_p, c_double]),
+    "ronde_wait_while_moving": (c_int32, [c_void_p, c_double, c_double]),
     "ronde_wait_all": (c_int32, [c_void_p, c_size_t, c_double]),
     "ronde_wait_any": (c_int32, [c_void_p, c_size_t, c_double, POINTER(c_size_t)]),
     "ronde_release": (c_int32, [c_void_p]),

@@ -19,9 +19,9 @@ namespace ronde::api {
 
 Nanoseconds limit_from(double seconds) { return seconds < 0 ? kNever : from_seconds(seconds); }
 
-Status wait(ronde_ticket& handle, double limit_s) {
+Status wait(ronde_ticket& handle, double limit_s, double idle_s) {
   if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
-    RONDE_RETURN_IF_ERROR(runner->wait(*handle.ticket, limit_from(limit_s)));
+    RONDE_RETURN_IF_ERROR(runner->wait(*handle.ticket, {limit_from(limit_s), limit_from(idle_s)}));
   }
   if (!handle.ticket->is_done()) {
     return Status::error(Code::cancelled, "the engine has shut down");
@@ -221,6 +221,11 @@ ronde_status ronde_cancel(ronde_ticket* ticket) {
 
 ronde_status ronde_wait(ronde_ticket* ticket, double limit_s) {
   return guarded([&]() -> Status { return ticket == nullptr ? null_argument("ticket") : wait(*ticket, limit_s); });
+}
+
+ronde_status ronde_wait_while_moving(ronde_ticket* ticket, double idle_s, double limit_s) {
+  return guarded(
+      [&]() -> Status { return ticket == nullptr ? null_argument("ticket") : wait(*ticket, limit_s, idle_s); });
 }
 
 ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s) {

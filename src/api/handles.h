@@ -37,8 +37,8 @@ void fill(ronde_error_info& info, const Status& status);
 
 /// Whether it is done; if not, the engine hears that somebody wants to know.
 bool looked_at(const ronde_ticket& handle);
-/// Waits as ronde_wait() says.
-Status wait(ronde_ticket& handle, double limit_s);
+/// Waits as ronde_wait_while_moving() says; `idle_s` < 0: as ronde_wait() does.
+Status wait(ronde_ticket& handle, double limit_s, double idle_s = -1.0);
 /// Waits until it is over and frees the name; the handle stays.
 Status settle(ronde_ticket& handle);
 /// Seconds of the C interface (negative: no limit) as nanoseconds.

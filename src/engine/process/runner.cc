@@ -167,7 +167,7 @@ void Runner::want(Ticket& ticket) {
   role_.wake_driver_if_any_input();
 }
 
-Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
+Status Runner::wait(Ticket& ticket, WaitLimit limit) {
   if (!ticket.is_done()) {
     tell_wanted(ticket);
     RONDE_RETURN_IF_ERROR(role_.wait_until([&] { return ticket.is_done(); }, limit));
@@ -176,7 +176,7 @@ Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
   return {};
 }
 
-Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index) {
+Status Runner::wait_any(std::span<const TicketPtr> tickets, WaitLimit limit, std::size_t& index) {
   const auto done = [&] {
     return std::find_if(tickets.begin(), tickets.end(), [](const TicketPtr& ticket) { return ticket->is_done(); });
   };

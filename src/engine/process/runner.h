@@ -72,11 +72,10 @@ class Runner final : private ParentJob {
 
   /// Somebody asks whether it is done, without waiting.
   void want(Ticket& ticket);
-  /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
-  /// INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
-  Status wait(Ticket& ticket, Nanoseconds limit);
+  /// Until the ticket is done: ok then, and its name is free. TIMED_OUT at the limit, INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
+  Status wait(Ticket& ticket, WaitLimit limit);
   /// The same until any of them is done; `index` is the first in order. Requires: not empty.
-  Status wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index);
+  Status wait_any(std::span<const TicketPtr> tickets, WaitLimit limit, std::size_t& index);
   /// Blocks until the engine touches the ticket's memory no more, and frees its name. WOULD_DEADLOCK in a callback, if
   /// it is not done.
   Status release(Ticket& ticket);

@@ -54,20 +54,21 @@ void DriverRole::on_finished() {
 
 // ---- Waiting
 
-Status DriverRole::wait_until(const Condition& satisfied, Nanoseconds limit) {
+Status DriverRole::wait_until(const Condition& satisfied, WaitLimit limit) {
   if (CallbackQueue::runs_in_this_thread()) {
     return Status::error(
         Code::would_deadlock,
         "a wait inside a completion callback: the engine thread that runs it does the work waited for");
   }
-  const Nanoseconds limit_at = limit == kNever ? kNever : later(clock_.now(), limit);
+  const Nanoseconds began = limit.span == kNever && limit.idle == kNever ? 0 : clock_.now();
+  const Nanoseconds limit_at = later(began, limit.span);
   while (!satisfied()) {
     if (!driver_.exchange(true)) {
       struct Role {
         DriverRole& self;
         ~Role() { self.stop_driving(); }  // also when memory runs out in a step
       } held{*this};
-      return drive(satisfied, limit_at);
+      return drive(satisfied, limit_at, limit.idle);
     }
     wake_driver_if_any_input();  // what this thread has submitted is in nobody's hands yet, and the driver may sleep
     Status status;
@@ -75,7 +76,8 @@ Status DriverRole::wait_until(const Condition& satisfied, Nanoseconds limit) {
       WaitQueue::Seat seat(waiters_);
       // Between these two looks and the sleep somebody calls if the ticket finishes or the role becomes free.
       if (!satisfied() && driver_.load()) {
-        status = seat.sleep(limit_at == kNever ? kNever : limit_at - clock_.now());
+        const Nanoseconds until = std::min(limit_at, later(began, limit.idle));
+        status = seat.sleep(until == kNever ? kNever : until - clock_.now());
       }
     }
     if (!status && !satisfied()) {
@@ -99,11 +101,12 @@ bool DriverRole::try_step(bool whole) {
   return whole || !engines_.replays() ? engines_.step() : engines_.poll();
 }
 
-Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {
+Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at, Nanoseconds idle_limit) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
   bool has_slept = slept_to_limit_.load(std::memory_order_relaxed) && slept_to_limit_.exchange(false);
   Nanoseconds idle_since = has_slept ? clock_.now() - pacing_.yield_for : 0;
+  Nanoseconds patient_until = idle_limit == kNever ? kNever : clock_.now() + idle_limit;
   for (unsigned look = 1;; ++look) {
     // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);
@@ -114,6 +117,9 @@ Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {
       continue;
     }
     const Nanoseconds now = clock_.now();
+    if (!moved && now >= patient_until) {
+      return wait_limit_passed();
+    }
     if (now >= limit_at && (!moved || now - limit_at >= kMoveFor)) {
       slept_to_limit_.store(has_slept && !moved);
       return wait_limit_passed();
@@ -121,6 +127,7 @@ Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {
     if (moved) {
       has_slept = false;
       idle_since = 0;
+      patient_until = later(now, idle_limit);
       continue;
     }
     if (idle_since == 0) {
@@ -131,7 +138,7 @@ Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {
     } else if (now - idle_since < pacing_.yield_for) {
       sched_yield();
     } else {
-      RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, limit_at));
+      RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, std::min(limit_at, patient_until)));
       has_slept = true;
       idle_since = 0;
     }

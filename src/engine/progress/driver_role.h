@@ -23,6 +23,15 @@
 
 namespace ronde::engine {
 
+/// How long a thread waits.
+struct WaitLimit {
+  WaitLimit(Nanoseconds in_all = kNever, Nanoseconds when_idle = kNever)  // NOLINT: most waits have one limit
+      : span(in_all), idle(when_idle) {}
+
+  Nanoseconds span;  ///< in all
+  Nanoseconds idle;  ///< after the last moment at which something moved
+};
+
 class DriverRole {
  public:
   /// How the engine thread sleeps next.
@@ -50,9 +59,9 @@ class DriverRole {
       wake_driver();
     }
   }
-  /// Until it is satisfied, which steps or the call of on_finished() make it; by driving or by sleeping. TIMED_OUT once
-  /// `limit` nanoseconds have passed, INTERRUPTED after a signal. WOULD_DEADLOCK in a completion callback.
-  Status wait_until(const Condition& satisfied, Nanoseconds limit);
+  /// Until it is satisfied, which steps or the call of on_finished() make it; by driving or by sleeping. TIMED_OUT at the
+  /// limit (who does not drive sees nothing move), INTERRUPTED after a signal. WOULD_DEADLOCK in a completion callback.
+  Status wait_until(const Condition& satisfied, WaitLimit limit);
   /// Something that a thread may wait for has come. Under the progress lock.
   void on_finished();
 
@@ -67,7 +76,7 @@ class DriverRole {
   int news_fd() const { return bell_.news_fd(); }
 
  private:
-  Status drive(const Condition& satisfied, Nanoseconds limit_at);
+  Status drive(const Condition& satisfied, Nanoseconds limit_at, Nanoseconds idle_limit);
   Status sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at);
   void stop_driving();
   bool try_step(bool whole);

@@ -52,6 +52,15 @@ TEST_F(DriverRoleTest, AWaitWithoutTimeDoesWhatCanBeDoneNow) {
   EXPECT_EQ(role_->wait_until([] { return false; }, 0).code(), Code::timed_out);
 }
 
+TEST_F(DriverRoleTest, AWaitForWhatMovesEndsWhenNothingDoes) {
+  const TicketPtr ticket = submit();
+  EXPECT_TRUE(role_->wait_until([&] { return ticket->is_done(); }, {60 * kSecond, kSecond}));
+  const Nanoseconds began = clock_.now();
+  EXPECT_EQ(role_->wait_until([] { return false; }, {60 * kSecond, kMillisecond}).code(), Code::timed_out);
+  EXPECT_EQ(role_->wait_until([] { return false; }, {kMillisecond, 60 * kSecond}).code(), Code::timed_out);
+  EXPECT_LT(clock_.now() - began, 30 * kSecond);
+}
+
 TEST_F(DriverRoleTest, AWaitInACallbackWouldNeverEnd) {
   CallbackQueue callbacks(0);
   Status waited;
