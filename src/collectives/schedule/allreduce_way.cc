@@ -73,13 +73,6 @@ std::vector<Combination> combinations_of_chain(const reduce::Reduction& reductio
   return {first, then};
 }
 
-/// Those in which larger tensors take the two phases between hosts.
-CirculantTurns large_turns(int hosts, const MessageLimits& limits, std::size_t bytes) {
-  const auto count = static_cast<std::size_t>(hosts);
-  return limits.ring > 0 && bytes >= limits.ring ? CirculantTurns::ring(count)
-                                                 : CirculantTurns::by_radices(count, limits.large_turn);
-}
-
 /// Each rank's value would be divided and rounded to the type before any is added: small ones would be lost. Where
 /// hosts add theirs first that is so in any case.
 bool rounds_parts(const reduce::Reduction& reduction) {
@@ -87,25 +80,50 @@ bool rounds_parts(const reduce::Reduction& reduction) {
   return reduction.dtype == DType::float16 && (is_scaled || reduction.op == ReduceOp::average);
 }
 
-/// `combinations`: how the ranks of a host and then the hosts combine values.
-AllreduceWay in_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
-                      std::size_t rails, const CirculantTurns& turns, std::vector<Combination> combinations) {
-  const Combination& first = combinations.front();
-  const bool sends_inputs = !layout.is_hierarchy() && first.reduction.prescale == 1.0 &&
-                            first.reduction.postscale == 1.0 && first.divisor == 0;
-  Combination between = combinations.back();
+/// Of the hosts' partial results two are combined before the last ones are, as `two` says these are but for what is
+/// done to the result at last.
+std::vector<Combination> with_partial_results(std::vector<Combination> two) {
+  Combination between = two.back();
   between.divisor = 0;
   between.reduction.postscale = 1.0;
   if (between.reduction.op == ReduceOp::average) {
     between.reduction.op = ReduceOp::sum;
   }
-  combinations.push_back(between);
-  const std::size_t slice = circulant_slice(bytes, rails, turns.messages(), limits.chunk);
-  return {circulant_allreduce_schedule(rank, layout, bytes, slice, rails, turns, sends_inputs),
-          std::move(combinations), true};
+  two.push_back(between);
+  return two;
+}
+
+AllreduceWay in_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                      std::size_t rails, WayInTurns way) {
+  const Combination& first = way.combinations.front();
+  const bool sends_inputs = !layout.is_hierarchy() && first.reduction.prescale == 1.0 &&
+                            first.reduction.postscale == 1.0 && first.divisor == 0;
+  const std::size_t slice = circulant_slice(bytes, rails, way.turns.messages(), limits.chunk);
+  return {circulant_allreduce_schedule(rank, layout, bytes, slice, rails, way.turns, sends_inputs),
+          std::move(way.combinations), true};
 }
 
 }  // namespace
+
+CirculantTurns large_turns(int hosts, const MessageLimits& limits, std::size_t bytes) {
+  const auto count = static_cast<std::size_t>(hosts);
+  return limits.ring > 0 && bytes >= limits.ring ? CirculantTurns::ring(count)
+                                                 : CirculantTurns::by_radices(count, limits.large_turn);
+}
+
+WayInTurns way_in_turns(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                        const reduce::Reduction& reduction) {
+  const auto ranks = static_cast<std::size_t>(layout.ranks());
+  std::vector<Combination> two = combinations_by_hosts(layout, limits, bytes, reduction);
+  bool is_direct = two.empty();
+  if (is_direct && !layout.is_hierarchy() && layout.ranks() > limits.rank_order_to && !rounds_parts(reduction)) {
+    is_direct = bytes / ranks > limits.direct && (limits.ring == 0 || bytes < limits.ring);
+    two = combinations_of_two(reduction, ranks);
+  }
+  CirculantTurns turns = large_turns(is_direct ? 1 : layout.hosts(), limits, bytes);
+  const bool has_use = turns.count() > 1 && !two.empty();
+  return {std::move(turns), has_use ? with_partial_results(std::move(two)) : std::vector<Combination>()};
+}
 
 std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                                                const reduce::Reduction& reduction) {
@@ -138,17 +156,15 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
     if (is_small(layout.hosts())) {
       return {bruck_allreduce_schedule(rank, layout, bytes, limits.turn), std::move(two), true};
     }
-    if (const CirculantTurns turns = large_turns(layout.hosts(), limits, bytes); turns.count() > 1) {
-      return in_turns(rank, layout, limits, bytes, rails, turns, std::move(two));
+    if (WayInTurns way = way_in_turns(layout, limits, bytes, reduction); !way.combinations.empty()) {
+      return in_turns(rank, layout, limits, bytes, rails, std::move(way));
     }
     const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
     return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
   }
-  if (!is_small(layout.ranks()) && !layout.is_hierarchy() && !are_few && !rounds_parts(reduction)) {
-    const bool is_direct = bytes / ranks > limits.direct && (limits.ring == 0 || bytes < limits.ring);
-    const CirculantTurns turns = large_turns(is_direct ? 1 : layout.hosts(), limits, bytes);
-    if (std::vector<Combination> two = combinations_of_two(reduction, ranks); turns.count() > 1 && !two.empty()) {
-      return in_turns(rank, layout, limits, bytes, 1, turns, std::move(two));
+  if (!is_small(layout.ranks()) && !layout.is_hierarchy()) {
+    if (WayInTurns way = way_in_turns(layout, limits, bytes, reduction); !way.combinations.empty()) {
+      return in_turns(rank, layout, limits, bytes, 1, std::move(way));
     }
   }
   if (!is_small(layout.ranks()) && ranks > 1) {

@@ -4,32 +4,23 @@
 
 #include "collectives/schedule/balanced_slice.h"
 #include "collectives/schedule/host_phases.h"
+#include "collectives/schedule/ring_pieces.h"
 
 namespace ronde::collectives {
 
 namespace {
 
 /// The partial sums of a whole window (phase_timetable.h), up to 17 chunks, are in memory.
-constexpr std::size_t kMostSlice = std::size_t{1} << 20;
-
-/// The same: where there are many turns, as in a ring, a chunk takes several of them in a step.
-constexpr std::size_t kMostUnderWay = 16;
-
-PhaseTimetable timetable_of(std::size_t chunks, std::size_t turns) {
-  const std::size_t in_a_step = (2 * turns + kMostUnderWay - 1) / kMostUnderWay;
-  std::vector<std::size_t> lags;
-  for (std::size_t phase = 0; phase < 2 * turns + 2; ++phase) {
-    lags.push_back(phase / in_a_step);
-  }
-  return {chunks, std::move(lags), 2 * turns};
-}
+constexpr std::size_t kMostSliceInTurns = std::size_t{1} << 20;
 
 class CirculantSchedule final : public HostPhases {
  public:
   CirculantSchedule(int rank, const RankLayout& layout, std::size_t bytes, std::size_t slice, std::size_t rails,
                     const CirculantTurns& turns, bool sends_inputs)
       : HostPhases(rank, layout, bytes, slice, rails,
-                   [&](std::size_t chunks) { return timetable_of(chunks, turns.count()); }),
+                   [&](std::size_t chunks) {
+                     return PhaseTimetable::of_turns(chunks, 2 * turns.count() + 2, 2 * turns.count());
+                   }),
         turns_(turns),
         sends_inputs_(sends_inputs),
         two_(is_on_rail() ? 2 : 0, rank) {
@@ -73,12 +64,6 @@ class CirculantSchedule final : public HostPhases {
   }
 
  private:
-  struct Pieces {
-    Piece first;
-    Piece rest;
-    std::size_t bytes() const { return first.bytes() + rest.bytes(); }
-  };
-
   std::size_t of_sharing() const { return 2 * turns_.count() + 1; }
   std::size_t hosts() const { return static_cast<std::size_t>(hosts_); }
   std::size_t own() const { return static_cast<std::size_t>(host_); }
@@ -86,14 +71,9 @@ class CirculantSchedule final : public HostPhases {
   int before(std::size_t distance) const { return rail_[(own() + hosts() - distance) % hosts()]; }
 
   /// Blocks of this host, which are parts of hosts side by side, but for the last host and the first.
-  Pieces blocks(std::size_t chunk, std::size_t first, std::size_t count, int list) const {
-    const std::size_t begin = (own() + first) % hosts();
-    const std::size_t end = std::min(begin + count, hosts());
-    Pieces pieces{parts(chunk, begin, end, list), parts(chunk, 0, begin + count - end, list)};
-    if (pieces.first.bytes() == 0) {
-      std::swap(pieces.first, pieces.rest);
-    }
-    return pieces;
+  RingPieces blocks(std::size_t chunk, std::size_t first, std::size_t count, int list) const {
+    return ring_pieces(hosts(), own(), first, count,
+                       [&](std::size_t begin, std::size_t end) { return parts(chunk, begin, end, list); });
   }
   /// Those of hosts [begin, end).
   Piece parts(std::size_t chunk, std::size_t begin, std::size_t end, int list) const {
@@ -108,7 +88,7 @@ class CirculantSchedule final : public HostPhases {
 
   /// Of this rank's values those that the first turn does not send away.
   void keep(std::size_t chunk, Stage& stage) const {
-    const Pieces kept = blocks(chunk, 0, turns_.turn(turns_.count() - 1).front().first, kFromInputs);
+    const RingPieces kept = blocks(chunk, 0, turns_.turn(turns_.count() - 1).front().first, kFromInputs);
     if (kept.bytes() > 0) {
       stage.work = Work::copy_to_scratch;
       stage.own = kept.first;
@@ -122,11 +102,11 @@ class CirculantSchedule final : public HostPhases {
     const bool is_last = turn == 0;
     for (const CirculantTurns::Message& each : turns_.turn(turn)) {
       const bool is_input = sends_inputs_ && turn + 1 == turns_.count();
-      const Pieces sent = blocks(chunk, each.first, each.count, is_input ? kFromInputs : kScratch);
+      const RingPieces sent = blocks(chunk, each.first, each.count, is_input ? kFromInputs : kScratch);
       if (sent.bytes() > 0 || chunk == 0) {
         stage.outgoing.push_back({after(each.distance), sent.first, sent.rest});
       }
-      const Pieces received = blocks(chunk, each.first - each.distance, each.count, kScratch);
+      const RingPieces received = blocks(chunk, each.first - each.distance, each.count, kScratch);
       if (received.bytes() > 0 || chunk == 0) {
         stage.incoming.push_back({before(each.distance), {kKept, 0, received.bytes()}});
       }
@@ -148,10 +128,12 @@ class CirculantSchedule final : public HostPhases {
   /// Reduced parts.
   void gather(std::size_t turn, std::size_t chunk, Stage& stage) const {
     for (const CirculantTurns::Message& each : turns_.turn(turn)) {
-      if (const Pieces sent = blocks(chunk, each.first - each.distance, each.count, kFromOutputs); sent.bytes() > 0) {
+      const RingPieces sent = blocks(chunk, each.first - each.distance, each.count, kFromOutputs);
+      if (sent.bytes() > 0) {
         stage.outgoing.push_back({before(each.distance), sent.first, sent.rest});
       }
-      if (const Pieces received = blocks(chunk, each.first, each.count, kFromOutputs); received.bytes() > 0) {
+      const RingPieces received = blocks(chunk, each.first, each.count, kFromOutputs);
+      if (received.bytes() > 0) {
         stage.incoming.push_back({after(each.distance), received.first, received.rest});
       }
     }
@@ -172,7 +154,7 @@ std::unique_ptr<Schedule> circulant_allreduce_schedule(int rank, const RankLayou
 }
 
 std::size_t circulant_slice(std::size_t bytes, std::size_t rails, std::size_t messages, std::size_t least) {
-  return balanced_slice(bytes / rails, messages, least, kMostSlice);
+  return balanced_slice(bytes / rails, messages, least, kMostSliceInTurns);
 }
 
 }  // namespace ronde::collectives

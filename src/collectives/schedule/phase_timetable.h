@@ -28,6 +28,18 @@ class PhaseTimetable {
   /// of them must be there.
   static PhaseTimetable of_one_turn(std::size_t chunks) { return {chunks, {0, 1, 5, 6}, 2}; }
 
+  /// Of so many phases that are mostly turns between hosts: a phase a step, or where there are many of them, as in a
+  /// ring, several in one, so that no more than some chunks are under way.
+  static PhaseTimetable of_turns(std::size_t chunks, std::size_t phases, std::size_t last_needed) {
+    constexpr std::size_t kMostUnderWay = 16;
+    const std::size_t in_a_step = (last_needed + kMostUnderWay - 1) / kMostUnderWay;
+    std::vector<std::size_t> lags;
+    for (std::size_t phase = 0; phase < phases; ++phase) {
+      lags.push_back(phase / in_a_step);
+    }
+    return {chunks, std::move(lags), last_needed};
+  }
+
   /// `lags`: by phase, in steps, from 0 on and never falling.
   PhaseTimetable(std::size_t chunks, std::vector<std::size_t> lags, std::size_t last_needed)
       : lags_(std::move(lags)),

@@ -12,6 +12,8 @@
 #include "collectives/schedule/barrier_schedule.h"
 #include "collectives/schedule/bruck_gather_schedule.h"
 #include "collectives/schedule/carried_parts.h"
+#include "collectives/schedule/circulant_gather_schedule.h"
+#include "collectives/schedule/circulant_reduce_scatter_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/host_broadcast_schedule.h"
@@ -161,6 +163,8 @@ std::unique_ptr<Operation> exchange_parts(MessageChannel& channel, const Plan& p
   return run(channel, plan, std::move(exchange), std::move(lists));
 }
 
+bool has_equal_hosts(const RankLayout& layout) { return layout.fewest() == layout.most(); }
+
 std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) {
   const auto ranks = static_cast<std::size_t>(channel.size());
   const auto own = static_cast<std::size_t>(channel.rank());
@@ -177,6 +181,12 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
   if (total > 0 && total <= channel.limits().one_turn && best_turns(ranks, channel.limits().turn).size() > 1) {
     return run(channel, plan, bruck_allgather_schedule(channel.rank(), std::move(all.bytes), channel.limits().turn),
                std::move(written));
+  }
+  if (total > channel.limits().one_turn && has_equal_hosts(layout)) {
+    if (CirculantTurns turns = large_turns(layout.hosts(), channel.limits(), total); turns.count() > 1) {
+      std::vector<GatherList> lists = host_gather_lists(all, written);
+      return run(channel, plan, circulant_gather_schedule(std::move(all), std::move(turns)), std::move(lists));
+    }
   }
   if (!layout.is_hierarchy() || total <= channel.limits().one_turn) {
     return exchange_parts(channel, plan);
@@ -199,6 +209,15 @@ std::unique_ptr<Operation> reduce_parts(MessageChannel& channel, const Plan& pla
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     inputs.push_back(parts.outgoing(own, peer));
     all.bytes.push_back(inputs.back().bytes());
+  }
+  if (plan.bytes() > channel.limits().one_turn && has_equal_hosts(layout)) {
+    if (WayInTurns way = way_in_turns(layout, channel.limits(), plan.bytes(), reduction_of(plan));
+        !way.combinations.empty()) {
+      std::vector<GatherList> lists = host_reduce_scatter_lists(all, parts.incoming(own, own), inputs);
+      return scheduled_operation(channel.mailbox(),
+                                 circulant_reduce_scatter_schedule(std::move(all), std::move(way.turns)),
+                                 std::move(lists), way.combinations, MessageChannel::kPlans, channel.next_instance());
+    }
   }
   if (two.empty() || plan.bytes() == 0) {
     return exchange_parts(channel, plan);
