@@ -31,6 +31,7 @@ struct Call {
   bool read_op(PyObject* op);
   bool read_group(PyObject* process_set);
   bool read_call_site();
+  bool read_tag();
 
   char name[kKindBytes + kMostNameBytes];
   uint64_t taken = 0;
@@ -81,6 +82,17 @@ bool Call::read_group(PyObject* process_set) {
 bool Call::read_call_site() {
   request.call_site = known_call_site();
   return request.call_site != kNotKnown;
+}
+
+// How a call without a name has come about.
+bool Call::read_tag() {
+  if (request.name != nullptr || callbacks.own_tag == nullptr) {
+    return true;
+  }
+  const Owned tag(PyObject_CallObject(callbacks.own_tag, nullptr));
+  request.tag = tag && PyLong_CheckExact(tag.get()) != 0 ? static_cast<int32_t>(PyLong_AsLong(tag.get())) : -1;
+  PyErr_Clear();
+  return request.tag >= 0;
 }
 
 bool read_factor(PyObject* factor, double& place) {
@@ -192,7 +204,7 @@ PyObject* allreduce(PyObject* const* arguments, Py_ssize_t count, bool (Memory::
   call.request.inputs = &memory.tensor();
   if (!call.read_name(arguments[1]) || !call.read_op(arguments[2]) ||
       !read_factor(arguments[3], call.request.prescale) || !read_factor(arguments[4], call.request.postscale) ||
-      !call.read_group(arguments[5]) || !call.read_call_site()) {
+      !call.read_group(arguments[5]) || !call.read_tag() || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
   return (arguments[6] == Py_True ? finish : begin_with_handle)(call, memory, arguments[0], arguments[1]);
@@ -209,10 +221,10 @@ PyObject* allreduce_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 9) {
+  if (count != 8) {
     PyErr_SetString(PyExc_TypeError,
-                    "expected a tensor, a reduction, a time, an engine, a group, a tag, what takes the operation or "
-                    "None to wait, and its two arguments behind the operation");
+                    "expected a tensor, a reduction, a time, an engine, a group, what takes the operation or None to wait, "
+                    "and its two arguments behind the operation");
     return nullptr;
   }
   Memory memory;
@@ -224,19 +236,19 @@ PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t c
   call.request.prescale = call.request.postscale = 1;
   call.request.timeout_s = PyFloat_AsDouble(arguments[2]);
   call.engine = arguments[3] == Py_None ? nullptr : static_cast<ronde_engine*>(PyLong_AsVoidPtr(arguments[3]));
-  call.request.tag = static_cast<int32_t>(PyLong_AsLong(arguments[5]));
   if (PyErr_Occurred() != nullptr) {
     return nullptr;
   }
-  if (!call.read_op(arguments[1]) || !read_group_id(arguments[4], call.request.group) || !call.read_call_site()) {
+  if (!call.read_op(arguments[1]) || !read_group_id(arguments[4], call.request.group) || !call.read_tag() ||
+      !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  if (arguments[6] == Py_None) {
+  if (arguments[5] == Py_None) {
     return finish(call, memory, arguments[0], Py_None);
   }
   const Owned operation(begin(call, memory, arguments[0], Py_None));
   return made_of(operation, [&] {
-    return PyObject_CallFunctionObjArgs(arguments[6], operation.get(), arguments[7], arguments[8], nullptr);
+    return PyObject_CallFunctionObjArgs(arguments[5], operation.get(), arguments[6], arguments[7], nullptr);
   });
 }
 

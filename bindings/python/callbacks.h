@@ -15,6 +15,7 @@ struct Callbacks {
   PyObject* call_site;      // () -> the number of the place that asks, found by Python
   PyObject* require_int32;  // (value, what it is) raises for one that no 32 bits hold
   PyObject* handle;         // the class Handle; null until it is known
+  PyObject* own_tag;        // () -> how a call without a name came about, None if Python is to see to it; may be null
   PyObject* library;        // () loads the library, if it is not
   PyObject* frame;          // sys._getframe
   PyObject* is_neg;         // "is_neg"

@@ -57,6 +57,13 @@ PyObject* know_handles(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 
+PyObject* know_tags(PyObject*, PyObject* own_tag) {
+  Py_INCREF(own_tag);
+  Py_XDECREF(callbacks.own_tag);
+  callbacks.own_tag = own_tag;
+  Py_RETURN_NONE;
+}
+
 PyObject* know_arrays(PyObject*, PyObject* type) {
   learn_array(type);
   Py_RETURN_NONE;
@@ -81,6 +88,7 @@ PyMethodDef methods[] = {
     {"note_fork", note_fork, METH_NOARGS, nullptr},
     {"know_place", method(know_place), METH_FASTCALL, nullptr},
     {"know_handles", know_handles, METH_O, nullptr},
+    {"know_tags", know_tags, METH_O, nullptr},
     {"know_arrays", know_arrays, METH_O, nullptr},
     {"know_tensors", method(know_tensors), METH_FASTCALL, nullptr},
     {"allreduce_array", method(allreduce_array), METH_FASTCALL, nullptr},

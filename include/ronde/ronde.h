@@ -332,8 +332,8 @@ typedef struct ronde_request {
   int64_t reserved;      /* nothing reads it */
   /* SEND, RECV: see above. A call without a name: how it came about, for callers that run parts of the program when an
    * earlier call has ended (a future's callback), which ranks may see at different places among their calls. 1: by the
-   * program itself; 1 + n: behind the end of the call n before this one; 2^29 + n: behind that of a call of another
-   * group, which has made n calls since; 0: not known. Ranks that give different ones get RONDE_MISMATCH in place of
+   * program itself; 1 + n: behind the end of the call n before this one; 2^29 + n: behind another end, where n, the
+   * same on all ranks, says which; 0: not known. Ranks that give different ones get RONDE_MISMATCH in place of
    * each other's sums. Of other requests nothing reads it. */
   int32_t tag;
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */

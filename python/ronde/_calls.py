@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from ctypes import byref, c_uint64
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 from ronde import _abi
 from ronde._lib import last_error, library
@@ -65,6 +65,9 @@ class Unnamed:
         number = self.take()
         return f"noname.{number >> CALL_BITS}.{number & _CALLS}" if number else "noname"
 
+
+#: Of a call that is about to be made: ``ronde_request.tag``. None: nobody knows how calls come about.
+tag_of: Optional[Callable[[Unnamed], int]] = None
 
 #: By what ranks meet.
 Name = Union[str, Unnamed]

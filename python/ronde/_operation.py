@@ -198,6 +198,8 @@ def submit(
     _under_way.add(operation)
     try:
         if isinstance(name, Unnamed):
+            if _calls.tag_of is not None:
+                tag = _calls.tag_of(name)
             name.is_told = True
         status = operation.submit(
             op, inputs, outputs, reduce_op, root, prescale, postscale, group, splits, tag, timeout_s, engine, wait

@@ -68,11 +68,12 @@ std::string obstacle_to_join(const Descriptor& asked) {
 }
 
 /// Whether members that know how they came to make this call say different things (types/request.h). Members that do
-/// not know agree with all.
-bool differ_in_order(const HeldRequest& held) {
+/// not know agree with all; once the order is lost they have made the call by themselves.
+bool differ_in_order(const HeldRequest& held, bool has_lost_order) {
   std::int32_t known = 0;
   for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
-    const std::int32_t tag = held.has[i] ? held.descriptors[i].tag : 0;
+    std::int32_t tag = held.has[i] ? held.descriptors[i].tag : 0;
+    tag = tag == 0 && held.has[i] && has_lost_order ? kOwnOrder : tag;
     if (tag != 0 && known != 0 && tag != known) {
       return true;
     }
@@ -84,7 +85,7 @@ bool differ_in_order(const HeldRequest& held) {
 }  // namespace
 
 Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held,
-                 const MayReduceAt& may_reduce_at) {
+                 const MayReduceAt& may_reduce_at, bool has_lost_order) {
   const Descriptor& first = held.first_descriptor();
   std::vector<int> joined;
   for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
@@ -94,8 +95,8 @@ Answer answer_to(const Group& group, const std::string& name, const HeldRequest&
       return {.mismatch = disagreement_text(group, name, held, what)};
     }
   }
-  if (differ_in_order(held)) {
-    return {.mismatch = disagreement_text(group, name, held, kOrder)};
+  if (differ_in_order(held, has_lost_order)) {
+    return {.mismatch = disagreement_text(group, name, held, kOrder), .loses_order = true};
   }
   if (const std::string obstacle = joined.empty() ? "" : obstacle_to_join(first); !obstacle.empty()) {
     return {.mismatch = joined_text(name, first, joined, obstacle)};

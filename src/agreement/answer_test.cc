@@ -61,7 +61,7 @@ TEST(Answer, OfDifferentRequestsSaysWhoAskedForWhat) {
 
 TEST(Answer, OfCallsThatCameAboutInDifferentWaysIsAnError) {
   const Group three{0, {10, 11, 12}};
-  const auto answer = [&](std::int32_t a, std::int32_t b, std::int32_t c) {
+  const auto answer = [&](std::int32_t a, std::int32_t b, std::int32_t c, bool has_lost_order = false) {
     HeldRequest held;
     held.count = 3;
     held.call_number = 7;
@@ -71,7 +71,7 @@ TEST(Answer, OfCallsThatCameAboutInDifferentWaysIsAnError) {
     held.descriptors[0].tag = a;
     held.descriptors[1].tag = b;
     held.descriptors[2].tag = c;
-    return answer_to(three, "noname.0.7", held);
+    return answer_to(three, "noname.0.7", held, {}, has_lost_order);
   };
   EXPECT_TRUE(answer(0, 0, 0).item);
   EXPECT_TRUE(answer(kOwnOrder, kOwnOrder, kOwnOrder).item);
@@ -82,8 +82,12 @@ TEST(Answer, OfCallsThatCameAboutInDifferentWaysIsAnError) {
                         "float32 [2]; rank 11 asked for allreduce (sum) of float32 [2], by the program itself; rank "
                         "12 asked for allreduce (sum) of float32 [2], behind the end of the call 2 before it. "));
   EXPECT_THAT(answer(kBehindOther + 5, 3, 3).mismatch,
-              HasSubstr("behind the end of a call of another group, which has made 5 calls since; ranks 11, 12 asked"));
+              HasSubstr("behind the end of a send or recv, or of a call of another group or before a barrier; ranks "
+                        "11, 12 asked"));
   EXPECT_THAT(answer(3, 0, 4).mismatch, HasSubstr("the call 3 before it"));
+  EXPECT_TRUE(answer(3, 0, 4).loses_order);
+  EXPECT_TRUE(answer(0, kOwnOrder, 0, true).item);
+  EXPECT_TRUE(answer(0, 3, 3, true).loses_order) << "nobody knows any more which call that is";
 }
 
 TEST(Answer, WithoutAMemberThatHasJoinedSumsGoOnAndGathersDoNot) {

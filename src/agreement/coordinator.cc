@@ -107,7 +107,9 @@ std::vector<int> Coordinator::missing_ranks(const HeldRequest& held) const {
 }
 
 void Coordinator::answer(const std::string& name, const HeldRequest& held) {
-  Answer answer = answer_to(group_, name, held, may_reduce_at_);
+  Answer answer = answer_to(group_, name, held, may_reduce_at_, has_lost_order_);
+  // Which call of one member is which of another's nobody knows before their next barrier.
+  has_lost_order_ = answer.loses_order || (has_lost_order_ && held.first_descriptor().kind != OpKind::barrier);
   if (!answer.item) {
     append_error(name, held, Code::mismatch, -1, std::move(answer.mismatch));
     return;
@@ -211,6 +213,7 @@ Status Coordinator::on_join(int member, const control::JoinMessage& message) {
   }
   if (std::find(joined_.begin(), joined_.end(), false) == joined_.end()) {
     joined_.assign(joined_.size(), false);
+    has_lost_order_ = false;
     append(control::JoinDoneEntry{member, ++restarts_});
   }
   note_who_has_left();

@@ -108,6 +108,7 @@ class Coordinator {
 
   const Group group_;
   const MayReduceAt may_reduce_at_;
+  bool has_lost_order_ = false;  ///< members have made calls behind others' ends in different orders
   HeldRequests held_;
   RequestLabels labels_;
   std::uint64_t position_ = 0;  ///< entries of any kind logged so far

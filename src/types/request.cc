@@ -254,8 +254,7 @@ std::string tag_text(std::int32_t tag) {
   if (tag == kOwnOrder) {
     return "by the program itself";
   }
-  return tag >= kBehindOther ? "behind the end of a call of another group, which has made " +
-                                   std::to_string(tag - kBehindOther) + " calls since"
+  return tag >= kBehindOther ? "behind the end of a send or recv, or of a call of another group or before a barrier"
                              : "behind the end of the call " + std::to_string(tag - kOwnOrder) + " before it";
 }
 

@@ -64,7 +64,7 @@ struct Request {
 /// the same order on all ranks only if all see it at the same place among their calls; so they say where it was, and
 /// ranks compare it before they reduce anything. A rank that does not know (0) agrees with all.
 inline constexpr std::int32_t kOwnOrder = 1;           ///< by the program itself
-inline constexpr std::int32_t kBehindOther = 1 << 29;  ///< + n: behind a call of another group, which has made n since
+inline constexpr std::int32_t kBehindOther = 1 << 29;  ///< + n: behind an end that is no such call's; n says which
 // 1 + n, from n = 1 on: behind the call n before this one.
 
 /// Of a recv: from whichever rank sends first.

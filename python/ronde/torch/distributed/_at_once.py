@@ -13,7 +13,6 @@ from torch.autograd import profiler
 
 from ronde._native import extension
 from ronde.torch._parts import HAVE_EXTENSION
-from ronde.torch.distributed._behind import is_behind, tag_of_own
 from ronde.torch.distributed._reductions import SIMPLE
 from ronde.torch.distributed._work import Done, Work
 
@@ -38,13 +37,12 @@ def at_once(method: _Method) -> _Method:
             tensors, opts = arguments
             code = code_of(hash(opts.reduceOp))
             is_plain = type(tensors) is list and len(tensors) == 1 and code is not None and group._over is None
-            if is_plain and not profiler._is_profiler_enabled and group._batch.works is None and not is_behind():
+            if is_plain and not profiler._is_profiler_enabled and group._batch.works is None:
                 within, work = group._within, Work.blank() if opts.asyncOp else None
-                begin = None if work is None else work.begin
+                begin, last = (None, None) if work is None else (work.begin, group)
                 try:
                     limit = group._limit_of(opts)
-                    tag = tag_of_own(group._names)
-                    has_begun = allreduce(tensors[0], code, limit, within.engine, within.group, tag, begin, tensors, group)
+                    has_begun = allreduce(tensors[0], code, limit, within.engine, within.group, begin, tensors, last)
                 except BaseException:  # a signal handler may have raised on the way back
                     if work is not None:
                         work.give_up()

@@ -19,31 +19,26 @@ import contextlib
 import functools
 import threading
 import weakref
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+import zlib
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
 from ronde import _calls
+from ronde._native import extension
 from ronde.torch.distributed import _left_futures
 from ronde.torch.distributed._names import Names, in_backward_pass
 
 #: As types/request.h has them.
 _OWN_ORDER, _BEHIND_OTHER = 1, 1 << 29
 
-_CALL_BITS = _calls.CALL_BITS
-_CALLS = (1 << _CALL_BITS) - 1
-
 
 class Origin(NamedTuple):
-    """The call whose future it is."""
+    """What a future is of."""
 
-    names: Optional[Names]  #: of its group; None: of sends and recvs, of which ranks make different ones
-    number: int  #: among the group's calls without a name; 0: it has none
-    calls: int  #: how many calls there were in the group, with this one
-
-
-#: What is behind it may be another call's on another rank.
-OF_A_PAIR = Origin(None, 0, 0)
+    names: Names  #: of its group
+    kind: str  #: "call", one without a name; "barrier"; "pair", a send or recv
+    number: int  #: among those of its kind in the group, alike on all ranks that make the same calls
 
 
 class _Thread(threading.local):
@@ -54,59 +49,64 @@ _thread = _Thread()
 _is_following = False
 
 _origins: "weakref.WeakKeyDictionary[Any, Origin]" = weakref.WeakKeyDictionary()  #: of futures
+_out: Set[int] = set()  #: futures of works that have not ended, and those behind which something runs; by id
+
+_lock = threading.RLock()  # a signal handler may make a call, too
+#: By group of a call, and kind and group of an origin: the last such origin, since how many barriers of the call's group.
+_last: Dict[Tuple[Optional[int], int, str, str], Tuple[int, int]] = {}
 
 
-def is_behind() -> bool:
-    """Whether what this thread runs was put behind a future."""
-    return _thread.origin is not None
+def own_tag() -> Optional[int]:
+    """Of a call that is about to be made. None: it is behind a future, so :func:`tag_of` has to say."""
+    if _thread.origin is not None:
+        return None
+    return _OWN_ORDER if _out or in_backward_pass() or _left_futures.is_as_in_a_pass() else 0
 
 
-def tag_of_own(names: Names) -> int:
-    """Of a call that is behind no future."""
-    return _OWN_ORDER if names.out or in_backward_pass() or _left_futures.is_as_in_a_pass() else 0
+def tag_of(call: _calls.Unnamed) -> int:
+    """Of a call that is about to be made."""
+    tag, origin = own_tag(), _thread.origin
+    if tag is not None or origin is None:
+        return tag or 0
+    with _lock:  # it is numbered here, and what it says is of the one before
+        number = call.take()
+        if origin.kind == "call" and origin.names.is_of(call) and _barriers(number) == _barriers(origin.number):
+            return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
+        return _BEHIND_OTHER + _hash_of(call, number, origin)
 
 
-def tag_of(names: Names, name: _calls.Name) -> int:
-    """Of a call that is about to be made in this group."""
-    if type(name) is not _calls.Unnamed:
-        return 0
-    origin = _thread.origin
-    if origin is None:
-        return tag_of_own(names)
-    if origin.names is None:
-        return 0
-    if origin.names is names and origin.number:
-        return _OWN_ORDER + _distance(origin.number, name.take())
-    return _BEHIND_OTHER + (origin.names.calls - origin.calls) % _BEHIND_OTHER
+def _hash_of(call: _calls.Unnamed, number: int, origin: Origin) -> int:
+    """Of which origin it is: as how many behind that of the last such call, so that what a program repeats is said alike
+    each time. It is the same on ranks on which these calls had the same origins since the last barrier."""
+    key = call.engine, call.group, origin.kind, origin.names.title
+    barriers, last = _last.get(key, (-1, 0))
+    _last[key] = _barriers(number), origin.number
+    since = origin.number - (last if barriers == _barriers(number) else 0)
+    return zlib.crc32(f"{origin.names.title} {origin.kind} {since}".encode()) % _BEHIND_OTHER
 
 
-def _distance(earlier: int, later: int) -> int:
-    """Calls from one to the other, or, where a barrier was between, a number that says as much. At least 1."""
-    barriers = (later >> _CALL_BITS) - (earlier >> _CALL_BITS)
-    calls = (later & _CALLS) - (0 if barriers else earlier & _CALLS)
-    return max(1, (calls + barriers * 0x10001) % (_BEHIND_OTHER - 1))
+def _barriers(number: int) -> int:
+    return number >> _calls.CALL_BITS
 
 
 def future_of(origin: Origin) -> Any:
     """One that has not ended, for :func:`complete`."""
     trigger: Any = torch.futures.Future()
     trigger.origin = origin
-    if origin.names is not None:
-        origin.names.out.add(id(trigger))
+    _out.add(id(trigger))
     return trigger
 
 
 def belongs(future: Any, origin: Optional[Origin]) -> None:
-    """What is put behind that future in Python is the origin's."""
+    """What is put behind that future in Python is the origin's. None: not known."""
     if origin is not None:
         _origins[future] = origin
 
 
 def complete(trigger: Any) -> None:
     """Ends it, and runs what was put behind it."""
-    origin = trigger.origin
     try:
-        with _within(origin):
+        with _within(trigger.origin):
             trigger.set_result(None)
     finally:
         forget(trigger)
@@ -114,8 +114,7 @@ def complete(trigger: Any) -> None:
 
 def forget(trigger: Any) -> None:
     """It has ended, or will not."""
-    if trigger.origin.names is not None:
-        trigger.origin.names.out.discard(id(trigger))
+    _out.discard(id(trigger))
 
 
 @contextlib.contextmanager
@@ -149,6 +148,9 @@ def follow_futures() -> None:
     kind.add_done_callback = _followed(kind.add_done_callback)
     kind.set_result = _filled(kind.set_result)
     torch._C._collect_all = _collected(torch._C._collect_all)
+    _calls.tag_of = tag_of
+    if extension is not None:
+        extension.know_tags(own_tag)
 
 
 def _followed(method: Any) -> Any:

@@ -19,7 +19,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
 from ronde.torch._staging import staged_together
 from ronde.torch._tensors import apart, check, is_ready, kept, view_of
-from ronde.torch.distributed import _behind, _monitored, _record, _short_forms, _sparse
+from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
@@ -67,7 +67,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._within = within
         self._close: Optional[Callable[[], None]] = close
         self._over: Optional[str] = None  # why nothing can be called any more
-        self._names = Names(within.engine, within.group)
+        self._names = Names(within.engine, within.group, name)
         self._completer = Completer() if within.engine is not None else shared_by_groups()
         self._completer.begin_group()
         self._batch = _Batch()
@@ -93,7 +93,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     name = _get_backend_name = getBackendName
 
     def _set_group_name(self, name: str) -> None:
-        self._name = name
+        self._name = self._names.title = name
 
     def getGroupName(self) -> str:
         """What PyTorch calls the group."""
@@ -534,9 +534,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         is_waited_for = self._is_waited_for(opts)
-        if not is_pairwise:
-            tag = _behind.tag_of(self._names, name)
-            self._names.calls += 1
+        self._names.calls += not is_pairwise
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(

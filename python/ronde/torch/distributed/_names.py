@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from typing import Any, Callable, List, Optional, Set, TypeVar
+from typing import Any, Callable, List, Optional, TypeVar
 
 import torch
 
@@ -30,13 +30,19 @@ _thread = _Thread()
 class Names:
     """The names of one group's calls."""
 
-    def __init__(self, engine: Optional[int], group: int) -> None:
-        """``engine``: of ``ronde_engine_create``, None for the process's; ``group``: of its groups."""
+    def __init__(self, engine: Optional[int], group: int, title: str) -> None:
+        """``engine``: of ``ronde_engine_create``, None for the process's; ``group``: of its groups; ``title``: the same on all
+        ranks of the group."""
         self._engine, self._group = engine, group
+        self.title = title
         self._barriers = itertools.count()
         self._unused_barriers: List[int] = []  # numbers
         self.calls = 0  #: that concern all ranks, however named
-        self.out: Set[int] = set()  #: futures of calls that have not ended, and those behind which something runs; by id
+        self.pairs = 0  #: sends and recvs whose future was asked for
+
+    def is_of(self, call: _calls.Unnamed) -> bool:
+        """Whether the call is one of the group."""
+        return call.group == self._group and call.engine == self._engine
 
     def take(self, kind: str, is_pairwise: bool) -> _calls.Name:
         """Of a call that is made now."""

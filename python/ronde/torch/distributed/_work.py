@@ -130,12 +130,16 @@ class Work(dist.Work):
         return self._future
 
     def _origin(self) -> _behind.Origin:
-        """What its future is the future of."""
-        if self._names is None or self._is_pairwise:
-            return _behind.OF_A_PAIR
+        """What its future is the future of. Once."""
+        names = self._names
+        assert names is not None
+        if self._is_pairwise:
+            names.pairs += 1
+            return _behind.Origin(names, "pair", names.pairs)
         name = self._name.name if isinstance(self._name, Operation) else self._name
-        number = name.number if isinstance(name, Unnamed) else 0
-        return _behind.Origin(self._names, number, self._calls)
+        if isinstance(name, Unnamed):
+            return _behind.Origin(names, "call", name.number)
+        return _behind.Origin(names, "barrier", self._calls)
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
