@@ -27,7 +27,7 @@ import torch
 from ronde import _calls
 from ronde._native import extension
 from ronde.torch.distributed import _left_futures
-from ronde.torch.distributed._names import Names, in_backward_pass
+from ronde.torch.distributed._names import Names, current_pass
 
 #: As types/request.h has them.
 _OWN_ORDER, _BEHIND_OTHER = 1, 1 << 29
@@ -60,7 +60,7 @@ def own_tag() -> Optional[int]:
     """Of a call that is about to be made. None: it is behind a future, so :func:`tag_of` has to say."""
     if _thread.origin is not None:
         return None
-    return _OWN_ORDER if _out or in_backward_pass() or _left_futures.is_as_in_a_pass() else 0
+    return _OWN_ORDER if _out or current_pass() != -1 or _left_futures.is_as_in_a_pass() else 0
 
 
 def tag_of(call: _calls.Unnamed) -> int:

@@ -15,9 +15,13 @@ from ronde import _calls, _operation
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
+#: Of the pass in which autograd calls on this thread; -1: it does not.
+current_pass: Callable[[], int] = torch._C._current_graph_task_id
+
+
 def in_backward_pass() -> bool:
     """Whether autograd is what calls, on this thread."""
-    return torch._C._current_graph_task_id() != -1
+    return current_pass() != -1
 
 
 class _Thread(threading.local):
