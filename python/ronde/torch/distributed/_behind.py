@@ -26,8 +26,9 @@ import torch
 
 from ronde import _calls
 from ronde._native import extension
+from ronde.torch._parts import current_pass
 from ronde.torch.distributed import _left_futures
-from ronde.torch.distributed._names import Names, current_pass
+from ronde.torch.distributed._names import Names
 
 #: As types/request.h has them.
 _OWN_ORDER, _BEHIND_OTHER = 1, 1 << 29

@@ -8,15 +8,10 @@ import itertools
 import threading
 from typing import Any, Callable, List, Optional, TypeVar
 
-import torch
-
 from ronde import _calls, _operation
+from ronde.torch._parts import current_pass
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-#: Of the pass in which autograd calls on this thread; -1: it does not.
-current_pass: Callable[[], int] = torch._C._current_graph_task_id
 
 
 def in_backward_pass() -> bool:
