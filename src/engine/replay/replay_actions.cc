@@ -49,14 +49,18 @@ void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::u
       control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
 }
 
-/// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
-/// of one in 2^64.
+/// Stands for the unnamed calls in the bucket, and for the ends that they are behind where planning names do not tell
+/// these apart; 0 if there are none. Ranks whose calls differ have the same by a chance of one in 2^64.
 std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
   std::uint64_t calls = 0;
   const std::vector<BucketMember>& members = member_.bucket(bucket).members;
   for (std::uint32_t place = 0; place < members.size(); ++place) {
     if (members[place].is_unnamed()) {
       calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
+      const TicketPtr& ticket = state_.runs[bucket].tickets()[place];
+      if (ticket && ticket->request().tag >= kBehindOther) {
+        calls = mix(calls ^ static_cast<std::uint64_t>(ticket->request().tag));
+      }
     }
   }
   return calls;
@@ -102,6 +106,7 @@ Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanosec
     if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
       message.call_number = ticket->request().call_number;
     }
+    message.descriptor.tag = ticket->request().tag;  // one that was placed has the descriptor that was planned
     if (!message.planning_name.empty()) {
       message.position = ticket->asked_at(message.position);
     }

@@ -33,8 +33,9 @@ std::uint64_t signature(const Request& request) {
       mix(static_cast<std::uint64_t>(request.kind) << 32 | static_cast<std::uint64_t>(request.reduce_op));
   const auto add = [&hash](std::uint64_t value) { hash = mix(hash ^ value); };
   add(static_cast<std::uint64_t>(request.root));
-  // Who does not know how a call came about may mean the program's own.
-  add(static_cast<std::uint64_t>(std::max(request.tag, kOwnOrder)));
+  // Who does not know how a call came about may mean the program's own. Which of other ends it is behind never comes
+  // again: that is compared with the calls' numbers (ReplayActions::publish()).
+  add(static_cast<std::uint64_t>(std::clamp(request.tag, kOwnOrder, kBehindOther)));
   add(std::bit_cast<std::uint64_t>(request.prescale));
   add(std::bit_cast<std::uint64_t>(request.postscale));
   const bool has_rows = makes_outputs(request.kind);

@@ -54,6 +54,8 @@ TEST(PlanningNamesTest, WhatIsCalledBehindAnEndHasAnotherPlanningName) {
   EXPECT_EQ(planned_with(0), planned_with(kOwnOrder)) << "the other rank may know how its call came about";
   EXPECT_NE(planned_with(3), planned_with(kOwnOrder));
   EXPECT_NE(planned_with(3), planned_with(4));
+  EXPECT_EQ(planned_with(kBehindOther + 3), planned_with(kBehindOther + 4)) << "which never comes again";
+  EXPECT_NE(planned_with(kBehindOther + 3), planned_with(3));
 }
 
 TEST(PlanningNamesTest, ABarrierLeavesThePlanningNamesOfALoop) {

@@ -20,7 +20,7 @@ import functools
 import threading
 import weakref
 import zlib
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Set
 
 import torch
 
@@ -52,10 +52,6 @@ _is_following = False
 _origins: "weakref.WeakKeyDictionary[Any, Origin]" = weakref.WeakKeyDictionary()  #: of futures
 _out: Set[int] = set()  #: futures of works that have not ended, and those behind which something runs; by id
 
-_lock = threading.RLock()  # a signal handler may make a call, too
-#: By group of a call, and kind and group of an origin: the last such origin, since how many barriers of the call's group.
-_last: Dict[Tuple[Optional[int], int, str, str], Tuple[int, int]] = {}
-
 
 def own_tag() -> Optional[int]:
     """Of a call that is about to be made. None: it is behind a future, so :func:`tag_of` has to say."""
@@ -69,21 +65,11 @@ def tag_of(call: _calls.Unnamed) -> int:
     tag, origin = own_tag(), _thread.origin
     if tag is not None or origin is None:
         return tag or 0
-    with _lock:  # it is numbered here, and what it says is of the one before
-        number = call.take()
-        if origin.kind == "call" and origin.names.is_of(call) and _barriers(number) == _barriers(origin.number):
-            return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
-        return _BEHIND_OTHER + _hash_of(call, number, origin)
-
-
-def _hash_of(call: _calls.Unnamed, number: int, origin: Origin) -> int:
-    """Of which origin it is: as how many behind that of the last such call, so that what a program repeats is said alike
-    each time. It is the same on ranks on which these calls had the same origins since the last barrier."""
-    key = call.engine, call.group, origin.kind, origin.names.title
-    barriers, last = _last.get(key, (-1, 0))
-    _last[key] = _barriers(number), origin.number
-    since = origin.number - (last if barriers == _barriers(number) else 0)
-    return zlib.crc32(f"{origin.names.title} {origin.kind} {since}".encode()) % _BEHIND_OTHER
+    number = call.take()
+    if origin.kind == "call" and origin.names.is_of(call) and _barriers(number) == _barriers(origin.number):
+        return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
+    end = f"{origin.kind} {origin.number} of {origin.names.title}"
+    return _BEHIND_OTHER + zlib.crc32(end.encode()) % _BEHIND_OTHER
 
 
 def _barriers(number: int) -> int:
