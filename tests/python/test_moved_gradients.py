@@ -275,12 +275,14 @@ def kept_as(how: str, gradient: torch.Tensor):
         "flat": lambda: gradient.view(-1),
         "numpy": gradient.numpy,
         "in a parameter": lambda: torch.nn.Parameter(gradient),
+        "by DLPack": lambda: torch.from_dlpack(gradient),
+        "by NumPy's DLPack": lambda: numpy.from_dlpack(gradient),
     }
     return kinds[how]()
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("how", ["itself", "detached", "flat", "numpy", "in a parameter"])
+@pytest.mark.parametrize("how", ["itself", "detached", "flat", "numpy", "in a parameter", "by DLPack", "by NumPy's DLPack"])
 def test_gradients_kept_from_one_pass_to_the_next(hvd, rank, world, how):
     """As PCGrad and GradNorm do. zero_grad() sets None, so each pass makes a gradient of its own."""
     w = torch.nn.Parameter(torch.zeros(2, 3))

@@ -102,6 +102,8 @@ class Place(PlaceParts):
         """Leaves the view to those who hold it, in memory of its own, and makes another."""
         if users_of(self.storage_number) > self.own_users or getrefcount(self.storage) > self.own_storage_references:
             return False
+        if holders_of(self.view) > self.own_holders:  # in C++, as by DLPack, which has the address
+            return False
         self.view.data = self.view.detach().clone()
         self.view = self._view()
         return True
