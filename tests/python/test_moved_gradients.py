@@ -349,3 +349,48 @@ def test_a_storage_that_the_program_keeps_of_a_gradient_is_not_written_again(hvd
         for before, storages in enumerate(kept):
             for storage in storages:
                 assert torch.empty(0).set_(storage).unique().tolist() == [(before + 1.0) * world], (step, before)
+
+
+class Parts(torch.autograd.Function):
+    """A product with each of some parameters; their gradients are parts of one tensor, which the program keeps."""
+
+    @staticmethod
+    def forward(ctx, x, together, kept, *parameters):
+        ctx.x, ctx.together, ctx.kept, ctx.count = x, together, kept, len(parameters)
+        return sum((each * x).sum() for each in parameters)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.kept.append(ctx.together([(gradient * ctx.x).reshape(-1) for _ in range(ctx.count)]).view(-1))
+        parts = ctx.kept[-1].split(ctx.x.numel())
+        return (None, None, None, *[each.view(ctx.x.shape) for each in parts])
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("together", [torch.cat, torch.stack])
+@pytest.mark.parametrize("length", [7, 50000])
+def test_fresh_gradients_that_are_parts_of_a_tensor_of_the_programs(hvd, rank, world, together, length):
+    parameters = [torch.nn.Parameter(torch.ones(3, length)) for _ in range(3)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), op=hvd.Sum)
+    for step in range(4):
+        kept = []
+        optimizer.zero_grad()
+        Parts.apply(torch.full((3, length), rank + 1.0 + step), together, kept, *parameters).backward()
+        optimizer.step()
+        expected = sum(each + 1.0 + step for each in range(world))
+        assert kept[0].unique().tolist() == [expected]
+        assert [each.grad.unique().tolist() for each in parameters] == [[expected]] * 3
+
+
+@pytest.mark.ranks(2)
+def test_parameters_that_are_put_together(hvd, rank, world):
+    """Autograd makes their gradients as parts of one tensor, of which nobody else knows."""
+    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (4, 9, 1)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), op=hvd.Sum)
+    total = torch.zeros(14)
+    for step in range(4):
+        optimizer.zero_grad()
+        (torch.cat(parameters) * torch.arange(14.0) * (rank + 1.0 + step)).sum().backward()
+        optimizer.step()
+        total -= torch.arange(14.0) * sum(each + 1.0 + step for each in range(world))
+        assert torch.cat(parameters).tolist() == total.tolist()
