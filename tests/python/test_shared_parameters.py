@@ -104,3 +104,23 @@ def test_a_parameter_that_another_optimizer_is_given_later_is_refused(hvd, rank,
             ((shared.sum() + other.sum()) * (rank + 1)).backward()
             first.step()
             second.step()
+
+
+@pytest.mark.ranks(2)
+def test_adasum_reads_no_gradient_that_another_optimizer_is_reducing(hvd, rank, world):
+    """Its steps were made with what was reduced by then."""
+    w = nn.Parameter(torch.zeros(70000))
+    sums = wrapped(hvd, [w], "adasum.sums", op=hvd.Sum)
+    adasum = wrapped(hvd, [w], "adasum.steps", op=hvd.Adasum)
+    (w * (rank + 1)).sum().backward()
+    with pytest.raises(ValueError, match="is reducing this parameter's gradient"):
+        adasum.step()
+    sums.synchronize()
+    adasum.step()  # of equal gradients
+    assert w.unique().tolist() == [-3.0]
+    w.grad = None
+    (w * (rank + 1)).sum().backward()
+    del sums
+    w.grad = torch.ones_like(w)
+    adasum.step()
+    assert w.unique().tolist() == [-4.0]

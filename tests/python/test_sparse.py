@@ -89,6 +89,25 @@ def test_it_is_two_allgathers_under_the_documented_names(hvd, rank, world):
 
 
 @pytest.mark.ranks(2, 3)
+def test_without_sparse_dimensions(hvd, rank, world):
+    """An entry has no index. Some ranks have none; those that ask for different things are told."""
+
+    def mine(entries: int) -> torch.Tensor:
+        values = torch.full((entries, 4), rank + 1.0)
+        return torch.sparse_coo_tensor(torch.zeros((0, entries), dtype=torch.long), values, (4,))
+
+    for none_on in (None, 0, world - 1):
+        result = hvd.sparse_allreduce_async(mine(int(rank != none_on)), op=hvd.Sum)()
+        expected = sum(each + 1.0 for each in range(world) if each != none_on)
+        assert result.sparse_dim() == 0 and result.to_dense().tolist() == [expected] * 4
+    with pytest.raises(ValueError, match="another shape, another op"):
+        hvd.sparse_allreduce_async(mine(1), op=hvd.Sum if rank == 0 else hvd.Average)()
+    with pytest.raises(ValueError, match="the shape of|other sparse dimensions"):
+        one = mine(1) if rank == 0 else torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1), (4,))
+        hvd.sparse_allreduce_async(one.double(), op=hvd.Sum)()
+
+
+@pytest.mark.ranks(2, 3)
 def test_more_sparse_dimensions_and_scalars_as_values(hvd, rank, world):
     mine = torch.sparse_coo_tensor(torch.tensor([[0, rank], [rank, 1]]), torch.tensor([1.0, 2.0]), (world + 1, world + 1))
     expected = sum(

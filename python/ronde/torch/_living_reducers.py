@@ -79,6 +79,25 @@ def require_unshared(reducer: _Reducer) -> None:
     )
 
 
+def require_unreduced(names: Dict[Any, str]) -> None:
+    """An optimizer that reduces no gradients of these parameters, but reads them, is about to step. InvalidArgumentError if
+    another one is reducing some of them."""
+    if _name_under_way(names) is not None:
+        gc.collect()  # optimizers and their schedulers keep each other alive
+    name = _name_under_way(names)
+    if name is not None:
+        raise InvalidArgumentError(
+            f"'{name}': another DistributedOptimizer is reducing this parameter's gradient, which a step with op=Adasum "
+            "reads. Call that one's synchronize() before, or let one optimizer have each parameter",
+            1,
+        )
+
+
+def _name_under_way(names: Dict[Any, str]) -> Optional[str]:
+    under_way = (each for reducer in list(_living) if reducer.touched for each in reducer.names_of_parameters())
+    return next((names[parameter] for parameter in under_way if parameter in names), None)
+
+
 def _name_shared_by(reducer: _Reducer) -> Optional[str]:
     own = reducer.names_of_parameters()
     found = (_shared_name(own, other) for other in list(_living) if other is not reducer)

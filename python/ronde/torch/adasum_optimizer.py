@@ -12,6 +12,7 @@ from ronde._handle import Handle
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._added_groups import AddedGroups
 from ronde.torch._copying import copy_of_wrapped
+from ronde.torch._living_reducers import require_unreduced
 from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
 from ronde.torch._scaler import ReadByScalers
@@ -34,10 +35,12 @@ class _AdasumOptimizer(ReadByScalers):
         what all ranks moved it by. Returns what the wrapped optimizer does.
 
         Every parameter takes part on every rank, with zeros where a rank has not moved it. Raises what
-        ``ronde.torch.synchronize`` does; the parameters are then where this rank alone has brought them.
+        ``ronde.torch.synchronize`` does; the parameters are then where this rank alone has brought them. InvalidArgumentError
+        while another optimizer reduces gradients of these.
         """
         self._take_added_groups()
         parameters = self._parameter_names
+        require_unreduced(parameters)
         before = {parameter: parameter.detach().clone() for parameter in parameters}
         result = super().step(closure)
         handles = []

@@ -67,7 +67,7 @@ def start_sparse_allreduce(
         raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
-    asked = _names.hash_of(f"{op} {factor} {tuple(tensor.shape)}")
+    asked = _names.hash_of(f"{op} {factor} {tuple(tensor.shape)} {tensor.sparse_dim()}")
     own_indices, own_values = _headed(entries.indices().t(), asked), entries.values()
     values, context = compression.compress(own_values)
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
@@ -81,10 +81,10 @@ def start_sparse_allreduce(
 
 
 def _headed(indices: torch.Tensor, asked: int) -> torch.Tensor:
-    """Behind a row that stands for what this rank asks for: a number below 0, which no index is. Without sparse dimensions
-    there is no index, and nothing is said."""
+    """Behind a row that stands for what this rank asks for: a number below 0, which no index is. An entry without sparse
+    dimensions, and so without an index, has 0."""
     if indices.shape[1] == 0:
-        return indices.contiguous()
+        indices = indices.new_zeros((indices.shape[0], 1))
     head = indices.new_zeros((1, indices.shape[1]))
     head[:, :1] = -1 - asked
     return torch.cat([head, indices])
@@ -140,15 +140,13 @@ class SparseReduction:
 
     def _checked(self, gathered: torch.Tensor) -> torch.Tensor:
         """Of all ranks, without the rows that they begin with. Raises, on all ranks, if these differ."""
-        if gathered.shape[1] == 0:
-            return gathered
         is_head = gathered[:, 0] < 0
         for rank, asked in enumerate((-1 - gathered[is_head, 0]).tolist()):
             if asked != self._asked:
                 raise InvalidArgumentError(
                     f"'{self._shown}' is sparse, of shape {tuple(self._tensor.shape)} here, and rank {rank} of the process set "
-                    "has another shape, another op, or another factor: they must be the same on all ranks",
+                    "has another shape, another op, another factor or other sparse dimensions: they must be the same on all ranks",
                     1,
                     tensor=self._shown,
                 )
-        return gathered[~is_head]
+        return gathered[~is_head][:, : self._tensor.sparse_dim()]
