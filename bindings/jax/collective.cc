@@ -40,7 +40,7 @@ constexpr double kPatience = 50e-6;
 
 /// Much is better reduced by the thread that has begun: a hand-over in the middle costs what the other core has in its
 /// caches. It is waited for longer, as long as something moves; ranks of JAX begin up to a millisecond apart. (161
-/// gradients, 102 MB, two ranks on two busy cores: 1.09 to 1.13 times as long as from PyTorch; handed over 1.16 to 1.26.)
+/// gradients, 102 MB, two ranks on two busy cores: 1.09 to 1.13 times as long as from PyTorch; before 1.16 to 1.26.)
 constexpr std::size_t kMuch = 1 << 20;
 constexpr double kPatienceWithMuch = 1e-3;
 constexpr double kLongest = 0.1;

@@ -223,8 +223,8 @@ PyObject* allreduce_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t cou
 PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 8) {
     PyErr_SetString(PyExc_TypeError,
-                    "expected a tensor, a reduction, a time, an engine, a group, what takes the operation or None to wait, "
-                    "and its two arguments behind the operation");
+                    "expected a tensor, a reduction, a time, an engine, a group, what takes the operation or None to "
+                    "wait, and its two arguments behind the operation");
     return nullptr;
   }
   Memory memory;

@@ -28,7 +28,8 @@ template <>
 inline constexpr auto kFields<Descriptor> = std::tuple(&Descriptor::kind, &Descriptor::reduce_op, &Descriptor::root,
                                                        &Descriptor::prescale, &Descriptor::postscale,
                                                        &Descriptor::tensors, &Descriptor::planned_group,
-                                                       &Descriptor::memory_place, &Descriptor::splits, &Descriptor::tag);
+                                                       &Descriptor::memory_place, &Descriptor::splits,
+                                                       &Descriptor::tag);
 
 template <>
 inline constexpr auto kFields<BucketMember> = std::tuple(&BucketMember::name, &BucketMember::descriptor,

@@ -211,8 +211,8 @@ def errors_of(do: Callable[[], Any]) -> List[str]:
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("kind", ["same group", "group", "pair", "hvd"])
 def test_calls_beside_others_futures(hvd, rank, world, kind):
-    """Behind the end of a call of another group, of a send or recv, or made by functions that know nothing of futures. After such an
-    error nobody knows before the next barrier which of the calls that follow is which."""
+    """Behind the end of a call of another group, of a send or recv, or made by functions that know nothing of futures. After
+    such an error nobody knows before the next barrier which of the calls that follow is which."""
     group = dist.new_group() if kind == "group" else None
 
     def begin(tensor: torch.Tensor) -> Callable[[], Any]:

@@ -145,7 +145,8 @@ class SparseReduction:
             if asked != self._asked:
                 raise InvalidArgumentError(
                     f"'{self._shown}' is sparse, of shape {tuple(self._tensor.shape)} here, and rank {rank} of the process set "
-                    "has another shape, another op, another factor or other sparse dimensions: they must be the same on all ranks",
+                    "has another shape, another op, another factor or other sparse dimensions: they must be the same on all"
+                    " ranks",
                     1,
                     tensor=self._shown,
                 )

@@ -72,7 +72,8 @@ class Runner final : private ParentJob {
 
   /// Somebody asks whether it is done, without waiting.
   void want(Ticket& ticket);
-  /// Until the ticket is done: ok then, and its name is free. TIMED_OUT at the limit, INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
+  /// Until the ticket is done: ok then, and its name is free. TIMED_OUT at the limit, INTERRUPTED after a signal: the
+  /// ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
   Status wait(Ticket& ticket, WaitLimit limit);
   /// The same until any of them is done; `index` is the first in order. Requires: not empty.
   Status wait_any(std::span<const TicketPtr> tickets, WaitLimit limit, std::size_t& index);

@@ -59,8 +59,9 @@ class DriverRole {
       wake_driver();
     }
   }
-  /// Until it is satisfied, which steps or the call of on_finished() make it; by driving or by sleeping. TIMED_OUT at the
-  /// limit (who does not drive sees nothing move), INTERRUPTED after a signal. WOULD_DEADLOCK in a completion callback.
+  /// Until it is satisfied, which steps or the call of on_finished() make it; by driving or by sleeping. TIMED_OUT at
+  /// the limit (who does not drive sees nothing move), INTERRUPTED after a signal. WOULD_DEADLOCK in a completion
+  /// callback.
   Status wait_until(const Condition& satisfied, WaitLimit limit);
   /// Something that a thread may wait for has come. Under the progress lock.
   void on_finished();

@@ -9,8 +9,8 @@ engine compares (``ronde_request.tag``): ranks that came to them in different or
 A call outside of passes and futures says nothing: a rank without data may make by itself, one after the other, what the
 others make behind futures.
 
-To whom a future belongs is known of a work's own, of those that Python's ``then`` and ``collect_all`` make of it, and of one that
-something behind such a future fills. What is put behind it belongs to the same work, wherever it runs.
+To whom a future belongs is known of a work's own, of those that Python's ``then`` and ``collect_all`` make of it, and of one
+that something behind such a future fills. What is put behind it belongs to the same work, wherever it runs.
 """
 
 from __future__ import annotations
