@@ -135,9 +135,14 @@ def follow_futures() -> None:
     kind.add_done_callback = _followed(kind.add_done_callback)
     kind.set_result = _filled(kind.set_result)
     torch._C._collect_all = _collected(torch._C._collect_all)
-    _calls.tag_of = tag_of
-    if extension is not None:
-        extension.know_tags(own_tag)
+
+
+def tell_tags() -> None:
+    """From now on all calls without a name say how they come about, since there may be futures: a group is about to be made."""
+    if _is_following and _calls.tag_of is None:
+        _calls.tag_of = tag_of
+        if extension is not None:
+            extension.know_tags(own_tag)
 
 
 def _followed(method: Any) -> Any:

@@ -26,6 +26,7 @@ from ronde import torch as ronde_torch
 from ronde._lib import last_error, library
 from ronde.exceptions import InitializationError, InvalidArgumentError
 from ronde.torch.distributed import _meeting
+from ronde.torch.distributed._behind import tell_tags
 from ronde.torch.distributed._group import RondeProcessGroup, Within
 
 #: How long to wait for rank 0 to drop PyTorch's store, in seconds.
@@ -39,6 +40,7 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
     InvalidArgumentError (a ValueError) if another backend is asked for beside it.
     """
     _require_alone(sys._getframe(1).f_locals.get("backend_config"))
+    tell_tags()
     rank, size, name = told.group_rank, told.group_size, told.group_id
     timeout = _seconds(told.timeout)
     ranks = list(told.global_ranks_in_group)
