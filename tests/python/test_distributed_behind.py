@@ -209,7 +209,7 @@ def errors_of(do: Callable[[], Any]) -> List[str]:
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("kind", ["same group", "group", "pair", "hvd"])
+@pytest.mark.parametrize("kind", ["same group", "group", "pair", "hvd", "hvd sparse"])
 def test_calls_beside_others_futures(hvd, rank, world, kind):
     """Behind the end of a call of another group, of a send or recv, or made by functions that know nothing of futures. After
     such an error nobody knows before the next barrier which of the calls that follow is which."""
@@ -219,6 +219,9 @@ def test_calls_beside_others_futures(hvd, rank, world, kind):
         if kind == "hvd":
             handle = hvd.allreduce_async_(tensor, op=hvd.Sum)
             return lambda: hvd.synchronize(handle)
+        if kind == "hvd sparse":
+            finish = hvd.sparse_allreduce_async(tensor.to_sparse(), op=hvd.Sum)
+            return lambda: tensor.copy_(finish().to_dense())
         return dist.all_reduce(tensor, group=group, async_op=True).wait
 
     for turn in range(3):
@@ -244,7 +247,8 @@ def test_calls_beside_others_futures(hvd, rank, world, kind):
         may_go.set()
         future.wait()
         found = [error for wait in waits for error in errors_of(wait)]
-        assert len(found) == 2 and all("disagree about the order of" in each for each in found), (own, behind, found)
+        words = "calls it at another place" if kind == "hvd sparse" else "disagree about the order of"
+        assert len(found) == 2 and all(words in each for each in found), (own, behind, found)
         dist.barrier()
         if group is not None:
             dist.barrier(group)
@@ -255,25 +259,36 @@ def test_calls_beside_others_futures(hvd, rank, world, kind):
 
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("before", [0, 20], ids=["negotiated", "replayed"])
-@pytest.mark.parametrize("kind", ["group", "pair", "barrier"])
+@pytest.mark.parametrize("kind", ["group", "pair", "barrier", "all", "pair by arrival"])
 def test_which_end_a_call_is_behind_is_known(rank, world, kind, before):
     """Two calls behind two ends, which ranks come to in different orders."""
     group = dist.new_group() if kind == "group" else None
     for turn in range(before + 3):
         futures = []
+        shared = begun(1.0) if kind == "all" else None
+        order = (0, 1) if rank == 0 or turn < before else (1, 0)
+        works = [dist.irecv(torch.ones(3), 1 - rank, tag=each) for each in range(2)] if kind == "pair by arrival" else []
         for number in range(2):
             if kind == "pair":
                 works = [dist.isend(torch.ones(3), 1 - rank, tag=number), dist.irecv(torch.ones(3), 1 - rank, tag=number)]
                 futures.append(torch.futures.collect_all([each.get_future() for each in works]))
-            else:
+            elif kind == "all":
+                futures.append(torch.futures.collect_all([shared, begun(1.0)]))
+            elif kind != "pair by arrival":
                 futures.append(begun(1.0))
+        if works and kind == "pair by arrival":
+            sent = [dist.isend(torch.ones(3), 1 - rank, tag=each) for each in range(2)]
+            for each in works + sent:
+                each.wait()
+            asked = {each: works[each].get_future() for each in order}
+            futures = [asked[each] for each in range(2)]
         if kind == "barrier":
             dist.barrier()
         for future in futures:
             future.wait()
         sums = [torch.full((4,), 10.0**number) for number in range(2)]
         found = []
-        for number in range(2) if rank == 0 or turn < before else reversed(range(2)):
+        for number in order:
             behind = futures[number].then(lambda _, each=sums[number]: dist.all_reduce(each, group=group))
             found += errors_of(behind.wait)
         if turn < before:

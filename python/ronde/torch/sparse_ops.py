@@ -67,7 +67,7 @@ def start_sparse_allreduce(
         raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
-    asked = _names.hash_of(f"{op} {factor} {tuple(tensor.shape)} {tensor.sparse_dim()}")
+    asked = _names.hash_of(f"{op} {factor} {tuple(tensor.shape)} {tensor.sparse_dim()} {_end_before(base)}")
     own_indices, own_values = _headed(entries.indices().t(), asked), entries.values()
     values, context = compression.compress(own_values)
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
@@ -78,6 +78,13 @@ def start_sparse_allreduce(
     return SparseReduction(
         tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1, asked
     )
+
+
+def _end_before(base: Name) -> int:
+    """Which end a call without a name is behind, where ranks may see it at different places among their calls; 0: none. The
+    gathers have names, so nobody else compares it."""
+    tag = _calls.tag_of(base) if _calls.tag_of is not None and isinstance(base, _calls.Unnamed) else 0
+    return tag if tag > 1 else 0
 
 
 def _headed(indices: torch.Tensor, asked: int) -> torch.Tensor:
@@ -145,8 +152,8 @@ class SparseReduction:
             if asked != self._asked:
                 raise InvalidArgumentError(
                     f"'{self._shown}' is sparse, of shape {tuple(self._tensor.shape)} here, and rank {rank} of the process set "
-                    "has another shape, another op, another factor or other sparse dimensions: they must be the same on all"
-                    " ranks",
+                    "has another shape, another op, another factor or other sparse dimensions, or calls it at another place: "
+                    "they must be the same on all ranks",
                     1,
                     tensor=self._shown,
                 )

@@ -38,8 +38,11 @@ class Origin(NamedTuple):
     """What a future is of."""
 
     names: Names  #: of its group
-    kind: str  #: "call", one without a name; "barrier"; "pair", a send or recv
+    kind: str  #: "call", one without a name; "barrier"; "pair", a send or recv; "all", of several
     number: int  #: among those of its kind in the group, alike on all ranks that make the same calls
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number} of {self.names.title}"
 
 
 class _Thread(threading.local):
@@ -68,8 +71,7 @@ def tag_of(call: _calls.Unnamed) -> int:
     number = call.take()
     if origin.kind == "call" and origin.names.is_of(call) and _barriers(number) == _barriers(origin.number):
         return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
-    end = f"{origin.kind} {origin.number} of {origin.names.title}"
-    return _BEHIND_OTHER + zlib.crc32(end.encode()) % _BEHIND_OTHER
+    return _BEHIND_OTHER + zlib.crc32(str(origin).encode()) % _BEHIND_OTHER
 
 
 def _barriers(number: int) -> int:
@@ -172,7 +174,10 @@ def _collected(collect: Any) -> Any:
     @functools.wraps(collect)
     def collect_all(futures: Sequence[Any]) -> Any:
         made = collect(futures)
-        belongs(made, next((origin for origin in map(_origins.get, futures) if origin is not None), None))
+        origins = [origin for origin in map(_origins.get, futures) if origin is not None]
+        if origins:
+            all_ends = zlib.crc32(" and ".join(map(str, origins)).encode())
+            belongs(made, origins[0] if len(origins) == 1 else Origin(origins[0].names, "all", all_ends))
         return made
 
     return collect_all

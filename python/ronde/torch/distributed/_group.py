@@ -534,7 +534,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         is_waited_for = self._is_waited_for(opts)
-        self._names.calls += not is_pairwise
+        self._names.count(is_pairwise)
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(

@@ -37,7 +37,14 @@ class Names:
         self._barriers = itertools.count()
         self._unused_barriers: List[int] = []  # numbers
         self.calls = 0  #: that concern all ranks, however named
-        self.pairs = 0  #: sends and recvs whose future was asked for
+        self.pairs = 0  #: sends and recvs that were made
+
+    def count(self, is_pairwise: bool) -> None:
+        """A call is made."""
+        if is_pairwise:
+            self.pairs += 1
+        else:
+            self.calls += 1
 
     def is_of(self, call: _calls.Unnamed) -> bool:
         """Whether the call is one of the group."""

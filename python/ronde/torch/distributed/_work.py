@@ -83,8 +83,8 @@ class Work(dist.Work):
         return True
 
     def belongs_to(self, names: Names) -> None:
-        """Of a call of that group, the last one that it has counted."""
-        self._names, self._calls = names, names.calls
+        """Of a call of that group, the last one of its kind that it has counted."""
+        self._names, self._calls = names, names.pairs if self._is_pairwise else names.calls
 
     def give_up(self) -> None:
         """Of a work that nobody else has seen: a signal handler has raised before its caller had it. Its operation is
@@ -130,12 +130,11 @@ class Work(dist.Work):
         return self._future
 
     def _origin(self) -> _behind.Origin:
-        """What its future is the future of. Once."""
+        """What its future is the future of."""
         names = self._names
         assert names is not None
         if self._is_pairwise:
-            names.pairs += 1
-            return _behind.Origin(names, "pair", names.pairs)
+            return _behind.Origin(names, "pair", self._calls)
         name = self._name.name if isinstance(self._name, Operation) else self._name
         if isinstance(name, Unnamed):
             return _behind.Origin(names, "call", name.number)
