@@ -4,6 +4,7 @@ calls get an error, and never another call's sums; where the place is the same t
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Callable, List
 
 import pytest
@@ -314,3 +315,29 @@ def test_calls_behind_sends_and_recvs_in_one_order(rank, world):
             futures[0].wait()
             assert received.tolist() == [2.0] * 3
             dist.all_reduce(torch.ones(3))
+
+
+@pytest.mark.ranks(2)
+def test_two_calls_behind_one_future_are_in_the_order_in_which_they_were_put_there(rank, world):
+    """The second when the future is done, and what is behind it already runs in another thread."""
+    for turn in range(4):
+        sums = [torch.full((4,), 10.0**number) for number in range(2)]
+        runs = threading.Event()
+
+        def first(_: Any) -> None:
+            runs.set()
+            if rank == 0:
+                time.sleep(0.05)  # computes something
+            dist.all_reduce(sums[0])
+
+        if rank == 0:  # the other rank is to have put it there before the work can end
+            dist.recv(torch.ones(1), 1, tag=9)
+        future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        behind = [future.then(first)]
+        if rank == 1:
+            dist.send(torch.ones(1), 0, tag=9)
+        assert runs.wait(60)
+        behind.append(future.then(lambda _: dist.all_reduce(sums[1])))
+        wait_for_all(behind)
+        assert [each[0].item() for each in sums] == [2.0, 20.0]
+        dist.barrier()

@@ -20,7 +20,7 @@ import functools
 import threading
 import weakref
 import zlib
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -54,6 +54,12 @@ _is_following = False
 
 _origins: "weakref.WeakKeyDictionary[Any, Origin]" = weakref.WeakKeyDictionary()  #: of futures
 _out: Set[int] = set()  #: futures of works that have not ended, and those behind which something runs; by id
+
+#: What is put behind a future that is done runs at once, in the thread that puts it there; but behind what another thread still
+#: runs that was put there before, as on ranks on which the future was not done. So long that one is waited for, in seconds: it
+#: may itself wait for this thread.
+_BEHIND_OTHERS_S = 60.0
+_running: Dict[Origin, Tuple[int, threading.Event]] = {}  #: by whom, and what is set when it has run
 
 
 def own_tag() -> Optional[int]:
@@ -94,10 +100,14 @@ def belongs(future: Any, origin: Optional[Origin]) -> None:
 
 def complete(trigger: Any) -> None:
     """Ends it, and runs what was put behind it."""
+    has_run = threading.Event()
+    _running[trigger.origin] = threading.get_ident(), has_run
     try:
         with _within(trigger.origin):
             trigger.set_result(None)
     finally:
+        _running.pop(trigger.origin, None)
+        has_run.set()
         forget(trigger)
 
 
@@ -153,12 +163,20 @@ def _followed(method: Any) -> Any:
         origin = _origins.get(self)
         if origin is None:
             return method(self, callback)
+        _wait_for_those_before(self, origin)
         made = method(self, _Behind(origin, callback))
         if made is not None:
             belongs(made, origin)
         return made
 
     return put_behind
+
+
+def _wait_for_those_before(future: Any, origin: Origin) -> None:
+    running = _running.get(origin)
+    is_elsewhere = running is not None and running[0] != threading.get_ident()
+    if running is not None and is_elsewhere and current_pass() == -1 and _left_futures.is_done(future):
+        running[1].wait(_BEHIND_OTHERS_S)
 
 
 def _filled(method: Any) -> Any:
