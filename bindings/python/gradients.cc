@@ -22,16 +22,7 @@ PyObject* current_pass;
 PyObject* holders_of;
 PyObject* users_of;
 Py_ssize_t references_of_one;  // that one variable holds, and its parameter
-// What there is of the memory of a gradient that is alone there.
-struct Users {
-  Py_ssize_t references = 0;  // to its storage, in Python
-  long all = -1;              // of the storage
-
-  bool operator==(const Users&) const = default;
-};
-Users users_of_one;
 PyObject* grad_name;
-PyObject* cdata_name;
 PyObject* requires_grad_name;
 PyObject* version_name;
 
@@ -45,14 +36,6 @@ long asked(PyObject* function, PyObject* of) {
   const long number = answer ? PyLong_AsLong(answer.get()) : -1;
   PyErr_Clear();
   return number;
-}
-
-// The same of the memory that this one lies in, part of a larger tensor perhaps.
-Users users_of_memory(PyObject* gradient) {
-  const Owned storage(PyObject_CallMethodObjArgs(gradient, callbacks.storage, nullptr));
-  const Owned number(storage ? PyObject_GetAttr(storage.get(), cdata_name) : nullptr);
-  PyErr_Clear();
-  return number ? Users{Py_REFCNT(storage.get()), asked(users_of, number.get())} : Users();
 }
 
 bool is_dense_like(const dlpack::Tensor& one, const dlpack::Tensor& other) {
@@ -76,7 +59,7 @@ bool is_here(const dlpack::Tensor& view, const Place* place) {
 }
 
 // Whether the gradient can go to its place here and now, as move_in() in _moving_in.py would bring it there: autograd
-// has just made it, nobody else holds it or its memory, and nobody holds what was in the place before.
+// has just made it, nobody else holds it, and nobody holds what was in the place before.
 bool can_move(PyObject* gradient, Place* place, const dlpack::Tensor& from, const dlpack::Tensor& to) {
   if (from.code != to.code || from.bits != to.bits || from.code == dlpack::kComplex ||
       from.device_type != dlpack::kCpu || !is_dense_like(from, to) || Py_REFCNT(gradient) > references_of_one ||
@@ -90,8 +73,7 @@ bool can_move(PyObject* gradient, Place* place, const dlpack::Tensor& from, cons
   PyErr_Clear();
   return requires_grad.get() == Py_False && writes == 0 && !may_be_negative(gradient) &&
          asked(holders_of, place->view) == place->own_holders &&
-         asked(users_of, place->storage_number) == place->own_users && users_of_one.all > 0 &&
-         users_of_memory(gradient) == users_of_one;
+         asked(users_of, place->storage_number) == place->own_users;
 }
 
 enum class Way { kPythons, kThere, kMoves };
@@ -215,9 +197,8 @@ PyObject* know_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
   grad_name = PyUnicode_InternFromString("grad");
   requires_grad_name = PyUnicode_InternFromString("requires_grad");
   version_name = PyUnicode_InternFromString("_version");
-  cdata_name = PyUnicode_InternFromString("_cdata");
   const Owned gradient = grad_name == nullptr ? Owned() : gradient_of(arguments[3]);
-  if (!gradient || requires_grad_name == nullptr || version_name == nullptr || cdata_name == nullptr) {
+  if (!gradient || requires_grad_name == nullptr || version_name == nullptr) {
     return nullptr;
   }
   references_of_one = Py_REFCNT(gradient.get());
@@ -227,7 +208,6 @@ PyObject* know_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
   current_pass = arguments[0];
   holders_of = arguments[1];
   users_of = arguments[2];
-  users_of_one = users_of_memory(gradient.get());
   Py_RETURN_NONE;
 }
 

@@ -55,8 +55,11 @@ def move_in(
             if unit.layout != DENSE or is_fresh:
                 return None  # as long as it stays sparse, further passes add their rows
             gradient = dense_of(gradient)
-        elif is_seen_elsewhere(gradient):  # autograd may have added to what was there, or made it a part of a larger tensor
-            return None
+        elif not (is_fresh and not gradient.is_inference() and gradient._version == 0):
+            # Autograd has added to what was there; else it has made this one, of another's memory perhaps, which stays as it
+            # is: what the program has given to the pass, or a tensor that its own function has cut into gradients.
+            if is_seen_elsewhere(gradient):
+                return None
     if not place.make_room():
         return None
     view = place.view  # another one, if a program has kept the last

@@ -472,7 +472,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step. In a forked child (a DataLoader worker) such a
     ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only. One
-    that is a part of a larger tensor, or that the program held in a variable before the pass, stays where it is.
+    that is a part of a larger tensor which the program has put there, or that it held in a variable before the pass, stays
+    where it is. What a pass makes fresh gradients of (the gradient that it was given, a tensor that a function of the
+    program's cuts into parts) keeps this rank's own values.
 
     ``LBFGS`` needs ``step(closure)``, as ever; for it, and for optimizers that are none of PyTorch's own, the closure's loss
     is averaged over the ranks (added up with ``op=Sum``), so that all step alike and evaluate it equally often.
