@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/schedule/carried_ring.h"
+#include "collectives/schedule/carried_stages.h"
 #include "collectives/schedule/phase_timetable.h"
 
 namespace ronde::collectives {
@@ -34,7 +35,7 @@ class CirculantGatherSchedule final : public Schedule {
     } else if (phase <= turns_.count()) {
       between_hosts(phase - 1, chunk, stage);
     } else {
-      in_host(chunk, stage);
+      share_carried(all_, carried_, chunk, stage);
     }
   }
 
@@ -57,26 +58,6 @@ class CirculantGatherSchedule final : public Schedule {
       const RingPieces received = ring_.parts(index, each.first, each.count, list, base);
       if (received.bytes() > 0) {
         stage.incoming.push_back({ring_.after(each.distance), received.first, received.rest});
-      }
-    }
-  }
-
-  /// In an order of its own for each rank, so that not all send to one at a time.
-  void in_host(std::size_t index, Stage& stage) const {
-    const std::vector<int>& here = all_.layout.ranks_of(all_.layout.host_of(all_.rank));
-    const auto count = static_cast<int>(here.size());
-    const auto piece = [&](int local) {
-      const Range range = carried_.slices(local, index);
-      return Piece{CarriedParts::list_of(local), range.begin, range.end};
-    };
-    for (int distance = 1; distance < count; ++distance) {
-      const int other = (local_ + distance) % count;
-      const int rank = here[static_cast<std::size_t>(other)];
-      if (const Piece own = piece(local_); own.bytes() > 0) {
-        stage.outgoing.push_back({rank, own});
-      }
-      if (const Piece theirs = piece(other); theirs.bytes() > 0) {
-        stage.incoming.push_back({rank, theirs});
       }
     }
   }

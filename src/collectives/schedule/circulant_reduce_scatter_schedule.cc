@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/schedule/carried_ring.h"
+#include "collectives/schedule/carried_stages.h"
 #include "collectives/schedule/phase_timetable.h"
 
 namespace ronde::collectives {
@@ -42,7 +43,7 @@ class CirculantReduceScatterSchedule final : public Schedule {
     const auto [phase, chunk] = timetable_.at(index);
     if (phase == 0) {
       stage.after = timetable_.after_window(chunk);
-      in_host(chunk, stage);
+      reduce_carried(all_, carried_, chunk, place(chunk), stage);
     } else {
       stage.after = timetable_.after_phase_before(phase, chunk);
       scatter(turns_.count() - phase, chunk, stage);
@@ -52,27 +53,6 @@ class CirculantReduceScatterSchedule final : public Schedule {
  private:
   std::size_t place_bytes() const { return carried_.slices(local_, 0).bytes(); }  // the first is the largest
   std::size_t place(std::size_t index) const { return index % timetable_.window() * place_bytes(); }
-
-  /// Beginning with a different one on each rank, so that not all send to one at a time.
-  void in_host(std::size_t index, Stage& stage) const {
-    const auto count = static_cast<int>(here_.size());
-    const Range own = carried_.slices(local_, index);
-    for (int distance = 1; distance < count; ++distance) {
-      const int other = (local_ + distance) % count;
-      const int rank = here_[static_cast<std::size_t>(other)];
-      if (const Range theirs = carried_.slices(other, index); theirs.bytes() > 0) {
-        stage.outgoing.push_back({rank, {CarriedParts::list_of(other), theirs.begin, theirs.end}});
-      }
-      if (own.bytes() > 0) {
-        stage.incoming.push_back({rank, {kKept, own.begin, own.end}});
-      }
-    }
-    if (own.bytes() > 0) {
-      stage.work = Work::reduce_to_scratch;
-      stage.own = {CarriedParts::list_of(local_), own.begin, own.end};
-      stage.scratch = place(index);
-    }
-  }
 
   void scatter(std::size_t turn, std::size_t index, Stage& stage) const {
     const bool is_last = turn == 0;

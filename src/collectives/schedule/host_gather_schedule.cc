@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/schedule/carried_parts.h"
+#include "collectives/schedule/carried_stages.h"
 #include "collectives/schedule/two_phase_order.h"
 
 namespace ronde::collectives {
@@ -25,7 +26,7 @@ class HostGatherSchedule final : public Schedule {
   void describe(std::size_t index, Stage& stage) const override {
     const TwoPhaseOrder::At at = order_.at(index);
     stage.after = at.after;
-    at.is_first ? between_hosts(at.chunk, stage) : in_host(at.chunk, stage);
+    at.is_first ? between_hosts(at.chunk, stage) : share_carried(all_, carried_, at.chunk, stage);
   }
 
  private:
@@ -46,21 +47,6 @@ class HostGatherSchedule final : public Schedule {
     });
     stage.work = own.bytes() > 0 ? Work::carry_over : Work::none;
     stage.own = piece(CarriedParts::kOwnPart, own);
-  }
-
-  void in_host(std::size_t index, Stage& stage) const {
-    const std::vector<int>& here = all_.layout.ranks_of(host_);
-    const auto count = static_cast<int>(here.size());
-    for (int distance = 1; distance < count; ++distance) {
-      const int other = (local_ + distance) % count;
-      const int rank = here[static_cast<std::size_t>(other)];
-      if (const Range own = carried_.slices(local_, index); own.bytes() > 0) {
-        stage.outgoing.push_back({rank, piece(CarriedParts::list_of(local_), own)});
-      }
-      if (const Range theirs = carried_.slices(other, index); theirs.bytes() > 0) {
-        stage.incoming.push_back({rank, piece(CarriedParts::list_of(other), theirs)});
-      }
-    }
   }
 
   const HostParts all_;

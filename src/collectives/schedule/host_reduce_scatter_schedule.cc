@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/schedule/carried_parts.h"
+#include "collectives/schedule/carried_stages.h"
 #include "collectives/schedule/two_phase_order.h"
 
 namespace ronde::collectives {
@@ -38,7 +39,7 @@ class HostReduceScatterSchedule final : public Schedule {
   void describe(std::size_t index, Stage& stage) const override {
     const TwoPhaseOrder::At at = order_.at(index);
     stage.after = at.after;
-    at.is_first ? in_host(at.chunk, stage) : between_hosts(at.chunk, stage);
+    at.is_first ? reduce_carried(all_, carried_, at.chunk, place(at.chunk), stage) : between_hosts(at.chunk, stage);
   }
 
  private:
@@ -46,28 +47,6 @@ class HostReduceScatterSchedule final : public Schedule {
 
   std::size_t place_bytes() const { return carried_.slices(local_, 0).bytes(); }  // the first is the largest
   std::size_t place(std::size_t index) const { return index % TwoPhaseOrder::kAhead * place_bytes(); }
-
-  /// Beginning with a different one on each rank, so that not all send to one at a time.
-  void in_host(std::size_t index, Stage& stage) const {
-    const std::vector<int>& here = all_.layout.ranks_of(host_);
-    const auto count = static_cast<int>(here.size());
-    const Range own = carried_.slices(local_, index);
-    for (int distance = 1; distance < count; ++distance) {
-      const int other = (local_ + distance) % count;
-      const int rank = here[static_cast<std::size_t>(other)];
-      if (const Range theirs = carried_.slices(other, index); theirs.bytes() > 0) {
-        stage.outgoing.push_back({rank, piece(CarriedParts::list_of(other), theirs)});
-      }
-      if (own.bytes() > 0) {
-        stage.incoming.push_back({rank, piece(kKept, own)});
-      }
-    }
-    if (own.bytes() > 0) {
-      stage.work = Work::reduce_to_scratch;
-      stage.own = piece(CarriedParts::list_of(local_), own);
-      stage.scratch = place(index);
-    }
-  }
 
   void between_hosts(std::size_t index, Stage& stage) const {
     const std::size_t begin = carried_.slices(local_, index).begin;

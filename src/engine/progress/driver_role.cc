@@ -106,7 +106,7 @@ Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at, Nanos
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
   bool has_slept = slept_to_limit_.load(std::memory_order_relaxed) && slept_to_limit_.exchange(false);
   Nanoseconds idle_since = has_slept ? clock_.now() - pacing_.yield_for : 0;
-  Nanoseconds patient_until = idle_limit == kNever ? kNever : clock_.now() + idle_limit;
+  Nanoseconds patient_until = idle_limit == kNever ? kNever : later(clock_.now(), idle_limit);
   for (unsigned look = 1;; ++look) {
     // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);

@@ -173,10 +173,9 @@ def _followed(method: Any) -> Any:
 
 
 def _wait_for_those_before(future: Any, origin: Origin) -> None:
-    running = _running.get(origin)
-    is_elsewhere = running is not None and running[0] != threading.get_ident()
-    if running is not None and is_elsewhere and current_pass() == -1 and _left_futures.is_done(future):
-        running[1].wait(_BEHIND_OTHERS_S)
+    by, has_run = _running.get(origin, (threading.get_ident(), None))
+    if has_run is not None and by != threading.get_ident() and current_pass() == -1 and _left_futures.is_done(future):
+        has_run.wait(_BEHIND_OTHERS_S)
 
 
 def _filled(method: Any) -> Any:
