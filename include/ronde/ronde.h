@@ -333,7 +333,8 @@ typedef struct ronde_request {
   /* SEND, RECV: see above. A call without a name: how it came about, for callers that run parts of the program when an
    * earlier call has ended (a future's callback), which ranks may see at different places among their calls. 1: by the
    * program itself; 1 + n: behind the end of the call n before this one; 2^29 + n: behind another end, where n, the
-   * same on all ranks, says which; 0: not known. Ranks that give different ones get RONDE_MISMATCH in place of
+   * same on all ranks and below 2^29, says which; 2^30 + n: behind what ran behind the end of such a call, where n says
+   * behind what, and the same each time; 0: not known. Ranks that give different ones get RONDE_MISMATCH in place of
    * each other's sums. Of other requests nothing reads it. */
   int32_t tag;
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */

@@ -84,6 +84,8 @@ TEST(Answer, OfCallsThatCameAboutInDifferentWaysIsAnError) {
   EXPECT_THAT(answer(kBehindOther + 5, 3, 3).mismatch,
               HasSubstr("behind the end of a send or recv, or of a call of another group or before a barrier; ranks "
                         "11, 12 asked"));
+  EXPECT_THAT(answer(kBehindChain + 1, 2, kBehindChain + 2).mismatch,
+              HasSubstr("behind what was put behind the end of a call before it; rank 11 asked"));
   EXPECT_THAT(answer(3, 0, 4).mismatch, HasSubstr("the call 3 before it"));
   EXPECT_TRUE(answer(3, 0, 4).loses_order);
   EXPECT_TRUE(answer(0, kOwnOrder, 0, true).item);

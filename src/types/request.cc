@@ -254,6 +254,9 @@ std::string tag_text(std::int32_t tag) {
   if (tag == kOwnOrder) {
     return "by the program itself";
   }
+  if (tag >= kBehindChain) {
+    return "behind what was put behind the end of a call before it";
+  }
   return tag >= kBehindOther ? "behind the end of a send or recv, or of a call of another group or before a barrier"
                              : "behind the end of the call " + std::to_string(tag - kOwnOrder) + " before it";
 }

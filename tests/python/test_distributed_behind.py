@@ -97,7 +97,7 @@ def test_a_pass_in_which_one_rank_asks_very_often_ends_with_an_error(rank, world
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("kind", ["chained", "collected", "own"])
+@pytest.mark.parametrize("kind", ["chained", "collected", "own", "own chained"])
 def test_outside_of_a_pass_what_is_behind_a_future_may_run_anywhere(rank, world, kind):
     """It is put there before the work has ended, or after: then it runs at once."""
     for step in range(6):
@@ -109,10 +109,13 @@ def test_outside_of_a_pass_what_is_behind_a_future_may_run_anywhere(rank, world,
             future = future.then(lambda done: done.value())
         if kind == "collected":
             future = torch.futures.collect_all([future]).then(lambda done: done.value()[0].value())
-        if kind == "own":
+        if kind.startswith("own"):
             made: Any = torch.futures.Future()
+            behind = made.then(lambda done: done.value()) if (step // 2 + rank) % 2 and kind == "own chained" else None
             future.then(lambda done, made=made: made.set_result(done.value()))
-            future = made
+            future = behind or made
+            if kind == "own chained" and not behind:
+                future = made.then(lambda done: done.value())
         assert future.then(sums_of).wait().tolist() == [6.0] * 3
         dist.all_reduce(torch.ones(3))
 
@@ -129,6 +132,28 @@ def test_outside_of_a_pass_ranks_that_differ_in_the_order_get_an_error(rank, wor
             wait_for_all([own, future.then(sums_of)])
 
     require_error(rank, run)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("kind", ["one", "collected"])
+def test_a_call_between_an_end_and_what_is_put_behind_it_is_the_programs_own(rank, world, kind):
+    """As long as somebody can put something behind it, which another rank may have done before."""
+
+    def sums_behind(future: Any) -> Any:
+        return future.then(lambda _: sums_of(end))
+
+    end = begun(rank + 1.0)
+
+    def run() -> None:
+        future = torch.futures.collect_all([end]) if kind == "collected" else end
+        future.wait()
+        futures = [sums_behind(future)] if rank == 0 else []
+        futures.append(begun(rank + 10.0))
+        wait_for_all(futures + ([sums_behind(future)] if rank == 1 else []))
+
+    with pytest.raises(RuntimeError, match="the ranks disagree about the order of"):
+        run()
+    dist.barrier()
 
 
 @pytest.mark.ranks(2)
@@ -340,4 +365,50 @@ def test_two_calls_behind_one_future_are_in_the_order_in_which_they_were_put_the
         behind.append(future.then(lambda _: dist.all_reduce(sums[1])))
         wait_for_all(behind)
         assert [each[0].item() for each in sums] == [2.0, 20.0]
+        dist.barrier()
+
+
+def put_behind(kind: str, end: Any, call: Callable[[int], Callable[[Any], Any]]) -> List[Any]:
+    """Two calls, of which the second is made first if the end is still to come. What is to be waited for."""
+    if kind == "chain":
+        chained = end.then(lambda _: None)
+        return [end.then(call(0)), chained.then(call(1))]
+    if kind == "chains":
+        chained, other = end.then(lambda _: None), end.then(lambda _: None)
+        return [other.then(call(0)), chained.then(call(1))]
+    if kind == "collected":
+        both = torch.futures.collect_all([end.then(lambda _: None), end.then(lambda _: None)])
+        return [end.then(call(0)), both.then(call(1))]
+    filled: Any = torch.futures.Future()
+    first = end.then(lambda done: filled.set_result(None) or call(0)(done))
+    if kind == "filled":
+        return [first, filled.then(call(1))]
+    return [first, filled.then(lambda _: None).then(call(1))]
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("before", [0, 20], ids=["negotiated", "replayed"])
+@pytest.mark.parametrize("kind", ["chain", "chains", "collected", "filled", "filled chain"])
+def test_which_of_the_futures_of_one_end_a_call_is_behind_is_known(rank, world, kind, before):
+    """On rank 0 each call is made as it is put there, on rank 1 when all are."""
+    for turn in range(before + 3):
+        sums = [torch.full((4,), 10.0**number) for number in range(2)]
+        errors: List[str] = []
+
+        def call(number: int) -> Callable[[Any], Any]:
+            return lambda _: errors.extend(errors_of(lambda: dist.all_reduce(sums[number])))
+
+        if rank == 0 and turn >= before:  # the other rank is to have put all there before the work can end
+            dist.recv(torch.ones(1), 1, tag=9)
+        end = begun(1.0)
+        if rank == 0 or turn < before:
+            end.wait()
+        behind = put_behind(kind, end, call)
+        if rank == 1 and turn >= before:
+            dist.send(torch.ones(1), 0, tag=9)
+        wait_for_all(behind)
+        if turn < before:
+            assert not errors and [each[0].item() for each in sums] == [2.0, 20.0]
+            continue
+        assert len(errors) == 2 and all("disagree about the order of" in each for each in errors), (sums, errors)
         dist.barrier()

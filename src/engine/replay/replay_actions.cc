@@ -58,7 +58,7 @@ std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
     if (members[place].is_unnamed()) {
       calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
       const TicketPtr& ticket = state_.runs[bucket].tickets()[place];
-      if (ticket && ticket->request().tag >= kBehindOther) {
+      if (ticket && is_behind_other(ticket->request().tag)) {
         calls = mix(calls ^ static_cast<std::uint64_t>(ticket->request().tag));
       }
     }

@@ -35,7 +35,7 @@ std::uint64_t signature(const Request& request) {
   add(static_cast<std::uint64_t>(request.root));
   // Who does not know how a call came about may mean the program's own. Which of other ends it is behind never comes
   // again: that is compared with the calls' numbers (ReplayActions::publish()).
-  add(static_cast<std::uint64_t>(std::clamp(request.tag, kOwnOrder, kBehindOther)));
+  add(static_cast<std::uint64_t>(is_behind_other(request.tag) ? kBehindOther : std::max(request.tag, kOwnOrder)));
   add(std::bit_cast<std::uint64_t>(request.prescale));
   add(std::bit_cast<std::uint64_t>(request.postscale));
   const bool has_rows = makes_outputs(request.kind);

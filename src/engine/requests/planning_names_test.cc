@@ -56,6 +56,8 @@ TEST(PlanningNamesTest, WhatIsCalledBehindAnEndHasAnotherPlanningName) {
   EXPECT_NE(planned_with(3), planned_with(4));
   EXPECT_EQ(planned_with(kBehindOther + 3), planned_with(kBehindOther + 4)) << "which never comes again";
   EXPECT_NE(planned_with(kBehindOther + 3), planned_with(3));
+  EXPECT_NE(planned_with(kBehindChain + 3), planned_with(kBehindChain + 4));
+  EXPECT_EQ(planned_with(kBehindChain + 3), planned_with(kBehindChain + 3));
 }
 
 TEST(PlanningNamesTest, ABarrierLeavesThePlanningNamesOfALoop) {

@@ -3,14 +3,15 @@
 Ranks pair calls by their order, and what runs behind a future comes to its calls at a place among the program's own that
 depends on when the future was done on that rank, unless the program waits for it, or Ronde keeps an order
 (:mod:`~ronde.torch.distributed._left_futures`). So each such call says where it was: behind which call's future, as how many
-calls before it that one is. A call of the program's own says that it is none, in a backward pass and while futures are out. The
-engine compares (``ronde_request.tag``): ranks that came to them in different orders get an error, never each other's sums.
+calls before it that one is. A call of the program's own says that it is none, in a backward pass and while futures are out, or
+may still get something behind them. The engine compares (``ronde_request.tag``): ranks that came to them in different orders get an error, never each other's sums.
 
 A call outside of passes and futures says nothing: a rank without data may make by itself, one after the other, what the
 others make behind futures.
 
 To whom a future belongs is known of a work's own, of those that Python's ``then`` and ``collect_all`` make of it, and of one
-that something behind such a future fills. What is put behind it belongs to the same work, wherever it runs.
+that something behind such a future fills. What is put behind it belongs to the same work, wherever it runs. A call
+says behind which of those that have come of one end it is, too (:mod:`~ronde.torch.distributed._lineage`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import contextlib
 import functools
 import threading
 import weakref
-import zlib
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -28,32 +28,25 @@ from ronde import _calls
 from ronde._native import extension
 from ronde.torch._parts import current_pass
 from ronde.torch.distributed import _left_futures
-from ronde.torch.distributed._names import Names
+from ronde.torch.distributed._lineage import Lineage, Origin, hash_of
 
 #: As types/request.h has them.
-_OWN_ORDER, _BEHIND_OTHER = 1, 1 << 29
-
-
-class Origin(NamedTuple):
-    """What a future is of."""
-
-    names: Names  #: of its group
-    kind: str  #: "call", one without a name; "barrier"; "pair", a send or recv; "all", of several
-    number: int  #: among those of its kind in the group, alike on all ranks that make the same calls
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.number} of {self.names.title}"
+_OWN_ORDER, _BEHIND_OTHER, _BEHIND_CHAIN = 1, 1 << 29, 1 << 30
 
 
 class _Thread(threading.local):
-    origin: Optional[Origin] = None  #: of what runs now; None: the program's own
+    lineage: Optional[Lineage] = None  #: of the future that what runs now is behind; None: the program's own
 
 
 _thread = _Thread()
 _is_following = False
 
-_origins: "weakref.WeakKeyDictionary[Any, Origin]" = weakref.WeakKeyDictionary()  #: of futures
+_lineages: "weakref.WeakKeyDictionary[Any, Lineage]" = weakref.WeakKeyDictionary()  #: of futures
 _out: Set[int] = set()  #: futures of works that have not ended, and those behind which something runs; by id
+#: Those of works, and of several of these, behind which nothing was put yet since the last barrier, so that it may still be: on
+#: another rank perhaps before the call that this one is about to make. By id. Not those that ``then`` makes: a program may keep them, and make calls
+#: for others by itself later.
+_open: "Dict[int, weakref.ref[Any]]" = {}
 
 #: What is put behind a future that is done runs at once, in the thread that puts it there; but behind what another thread still
 #: runs that was put there before, as on ranks on which the future was not done. So long that one is waited for, in seconds: it
@@ -64,20 +57,23 @@ _running: Dict[Origin, Tuple[int, threading.Event]] = {}  #: by whom, and what i
 
 def own_tag() -> Optional[int]:
     """Of a call that is about to be made. None: it is behind a future, so :func:`tag_of` has to say."""
-    if _thread.origin is not None:
+    if _thread.lineage is not None:
         return None
-    return _OWN_ORDER if _out or current_pass() != -1 or _left_futures.is_as_in_a_pass() else 0
+    return _OWN_ORDER if _out or _open or current_pass() != -1 or _left_futures.is_as_in_a_pass() else 0
 
 
 def tag_of(call: _calls.Unnamed) -> int:
     """Of a call that is about to be made."""
-    tag, origin = own_tag(), _thread.origin
-    if tag is not None or origin is None:
+    tag, lineage = own_tag(), _thread.lineage
+    step = lineage.step() if lineage is not None else None
+    if tag is not None or step is None:
         return tag or 0
-    number = call.take()
-    if origin.kind == "call" and origin.names.is_of(call) and _barriers(number) == _barriers(origin.number):
-        return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
-    return _BEHIND_OTHER + zlib.crc32(str(origin).encode()) % _BEHIND_OTHER
+    number, origin, which = call.take(), step.origin, step.which
+    if origin.kind != "call" or not origin.names.is_of(call) or _barriers(number) != _barriers(origin.number):
+        return _BEHIND_OTHER + hash_of(f"{origin}, {which}") % _BEHIND_OTHER
+    if which:
+        return _BEHIND_CHAIN + hash_of(f"{number - origin.number}, {which}") % _BEHIND_CHAIN
+    return _OWN_ORDER + (number - origin.number) % (_BEHIND_OTHER - _OWN_ORDER)
 
 
 def _barriers(number: int) -> int:
@@ -88,14 +84,25 @@ def future_of(origin: Origin) -> Any:
     """One that has not ended, for :func:`complete`."""
     trigger: Any = torch.futures.Future()
     trigger.origin = origin
+    trigger.lineage = Lineage.of_end(origin)
     _out.add(id(trigger))
     return trigger
 
 
-def belongs(future: Any, origin: Optional[Origin]) -> None:
-    """What is put behind that future in Python is the origin's. None: not known."""
-    if origin is not None:
-        _origins[future] = origin
+def belongs(future: Any, trigger: Any) -> None:
+    """What is put behind that future in Python is behind the trigger's end."""
+    _lineages[future] = trigger.lineage
+    _leave_open(future)
+
+
+def _leave_open(future: Any) -> None:
+    key = id(future)
+    _open[key] = weakref.ref(future, lambda _: _open.pop(key, None))
+
+
+def close_open() -> None:
+    """The program makes a barrier, or leaves a group."""
+    _open.clear()
 
 
 def complete(trigger: Any) -> None:
@@ -103,8 +110,8 @@ def complete(trigger: Any) -> None:
     has_run = threading.Event()
     _running[trigger.origin] = threading.get_ident(), has_run
     try:
-        with _within(trigger.origin):
-            trigger.set_result(None)
+        with _within(trigger.lineage):
+            _fill(trigger, None)
     finally:
         _running.pop(trigger.origin, None)
         has_run.set()
@@ -117,22 +124,22 @@ def forget(trigger: Any) -> None:
 
 
 @contextlib.contextmanager
-def _within(origin: Origin) -> Iterator[None]:
-    before, _thread.origin = _thread.origin, origin
+def _within(lineage: Optional[Lineage]) -> Iterator[None]:
+    before, _thread.lineage = _thread.lineage, lineage
     try:
         yield
     finally:
-        _thread.origin = before
+        _thread.lineage = before
 
 
 class _Behind:
     """What was put behind a future, in whichever thread it runs."""
 
-    def __init__(self, origin: Origin, callback: Callable[[Any], Any]) -> None:
-        self._origin, self._callback = origin, callback
+    def __init__(self, lineage: Lineage, callback: Callable[[Any], Any]) -> None:
+        self._lineage, self._callback = lineage, callback
 
     def __call__(self, future: Any) -> Any:
-        with _within(self._origin):
+        with _within(self._lineage if self._lineage.step() is not None else _thread.lineage):
             return self._callback(future)
 
 
@@ -157,19 +164,30 @@ def tell_tags() -> None:
             extension.know_tags(own_tag)
 
 
+#: PyTorch's own, which knows nothing of places.
+_fill: Callable[[Any, Any], None] = torch._C.Future.set_result
+
+
 def _followed(method: Any) -> Any:
     @functools.wraps(method)
     def put_behind(self: Any, callback: Any) -> Any:
-        origin = _origins.get(self)
-        if origin is None:
-            return method(self, callback)
-        _wait_for_those_before(self, origin)
-        made = method(self, _Behind(origin, callback))
+        lineage = _lineage_of(self)
+        lineage.ask()
+        _open.pop(id(self), None)
+        step = lineage.step()
+        if step is not None:
+            _wait_for_those_before(self, step.origin)
+        made = method(self, _Behind(lineage, callback))
         if made is not None:
-            belongs(made, origin)
+            _lineages[made] = lineage.child()
         return made
 
     return put_behind
+
+
+def _lineage_of(future: Any) -> Lineage:
+    found = _lineages.get(future)
+    return _lineages.setdefault(future, Lineage()) if found is None else found
 
 
 def _wait_for_those_before(future: Any, origin: Origin) -> None:
@@ -181,7 +199,8 @@ def _wait_for_those_before(future: Any, origin: Origin) -> None:
 def _filled(method: Any) -> Any:
     @functools.wraps(method)
     def fill(self: Any, result: Any) -> Any:
-        belongs(self, _thread.origin)
+        if _thread.lineage is not None:
+            _lineage_of(self).fill(_thread.lineage)
         return method(self, result)
 
     return fill
@@ -191,10 +210,10 @@ def _collected(collect: Any) -> Any:
     @functools.wraps(collect)
     def collect_all(futures: Sequence[Any]) -> Any:
         made = collect(futures)
-        origins = [origin for origin in map(_origins.get, futures) if origin is not None]
-        if origins:
-            all_ends = zlib.crc32(" and ".join(map(str, origins)).encode())
-            belongs(made, origins[0] if len(origins) == 1 else Origin(origins[0].names, "all", all_ends))
+        _lineages[made] = Lineage.of_all([_lineage_of(future) for future in futures])
+        for future in futures:
+            _open.pop(id(future), None)
+        _leave_open(made)
         return made
 
     return collect_all

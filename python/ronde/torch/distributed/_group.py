@@ -21,6 +21,7 @@ from ronde.torch._staging import staged_together
 from ronde.torch._tensors import apart, check, is_ready, kept, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
+from ronde.torch.distributed._behind import close_open
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, nothing, put
@@ -152,6 +153,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """Leaves the group; collective, with a limit of 10 s. Again: does nothing."""
         close, self._close = self._close, None
+        close_open()
         self._over = self._over or "was destroyed"
         if close is not None:
             try:
@@ -480,6 +482,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         if timeout is not None:
             opts = dist.BarrierOptions()
             opts.timeout = timeout
+        close_open()
         return self._start(_abi.BARRIER, "barrier", [], None, [], nothing, opts)
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:

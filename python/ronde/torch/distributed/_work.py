@@ -19,6 +19,7 @@ from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed import _behind, _left_futures, _record
 from ronde.torch.distributed._completer import Completer
+from ronde.torch.distributed._lineage import Origin
 from ronde.torch.distributed._memory import nothing
 from ronde.torch.distributed._names import Names, in_backward_pass
 
@@ -110,11 +111,10 @@ class Work(dist.Work):
         with self._lock:
             if self._future is not None:
                 return self._future
-            origin = self._origin()
-            self._trigger = _behind.future_of(origin)
+            self._trigger = _behind.future_of(self._origin())
             # Only an error raised in a continuation is one that C++, DDP for instance, understands.
             self._future = self._trigger.then(lambda over: over.value() or self.result())
-            _behind.belongs(self._future, origin)
+            _behind.belongs(self._future, self._trigger)
             is_over = self._is_over
         if is_over:
             _behind.complete(self._trigger)
@@ -129,16 +129,16 @@ class Work(dist.Work):
             self._completer.add(self)
         return self._future
 
-    def _origin(self) -> _behind.Origin:
+    def _origin(self) -> Origin:
         """What its future is the future of."""
         names = self._names
         assert names is not None
         if self._is_pairwise:
-            return _behind.Origin(names, "pair", self._calls)
+            return Origin(names, "pair", self._calls)
         name = self._name.name if isinstance(self._name, Operation) else self._name
         if isinstance(name, Unnamed):
-            return _behind.Origin(names, "call", name.number)
-        return _behind.Origin(names, "barrier", self._calls)
+            return Origin(names, "call", name.number)
+        return Origin(names, "barrier", self._calls)
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
