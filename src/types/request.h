@@ -65,8 +65,8 @@ struct Request {
 /// ranks compare it before they reduce anything. A rank that does not know (0) agrees with all.
 inline constexpr std::int32_t kOwnOrder = 1;           ///< by the program itself
 inline constexpr std::int32_t kBehindOther = 1 << 29;  ///< + n: behind an end that is no such call's; n says which
-/// + n: behind what was put behind an end that is such a call's; n says which, and how many calls before. A program that
-/// repeats itself has the same n again.
+/// + n: behind what was put behind an end that is such a call's; n says which, and how many calls before. A program
+/// that repeats itself has the same n again.
 inline constexpr std::int32_t kBehindChain = 1 << 30;
 // 1 + n, from n = 1 on: behind the call n before this one.
 

@@ -4,7 +4,8 @@ Ranks pair calls by their order, and what runs behind a future comes to its call
 depends on when the future was done on that rank, unless the program waits for it, or Ronde keeps an order
 (:mod:`~ronde.torch.distributed._left_futures`). So each such call says where it was: behind which call's future, as how many
 calls before it that one is. A call of the program's own says that it is none, in a backward pass and while futures are out, or
-may still get something behind them. The engine compares (``ronde_request.tag``): ranks that came to them in different orders get an error, never each other's sums.
+may still get something behind them. The engine compares (``ronde_request.tag``): ranks that came to them in different orders
+get an error, never each other's sums.
 
 A call outside of passes and futures says nothing: a rank without data may make by itself, one after the other, what the
 others make behind futures.
@@ -44,8 +45,8 @@ _is_following = False
 _lineages: "weakref.WeakKeyDictionary[Any, Lineage]" = weakref.WeakKeyDictionary()  #: of futures
 _out: Set[int] = set()  #: futures of works that have not ended, and those behind which something runs; by id
 #: Those of works, and of several of these, behind which nothing was put yet since the last barrier, so that it may still be: on
-#: another rank perhaps before the call that this one is about to make. By id. Not those that ``then`` makes: a program may keep them, and make calls
-#: for others by itself later.
+#: another rank perhaps before the call that this one is about to make. By id. Not those that ``then`` makes: a program may keep
+#: them, and make calls for others by itself later.
 _open: "Dict[int, weakref.ref[Any]]" = {}
 
 #: What is put behind a future that is done runs at once, in the thread that puts it there; but behind what another thread still

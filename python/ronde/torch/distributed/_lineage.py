@@ -1,12 +1,13 @@
 """Of which call's end a future has come, and as which of those that have.
 
-What is put behind one future runs in the order in which it was put there. What is put behind several that have come of one end
-(``x = end.then(a)``, then ``end.then(b)``, then ``x.then(c)``) runs in an order that depends on when the call has ended: all at
-once, or each as it is put there. So calls that are made there say behind which of them they are, as a number that is the same on
-all ranks whose programs have put the same things behind the same futures, in the same order.
+What is put behind one future runs in the order in which it was put there. What is put behind several that have come of one
+end (``x = end.then(a)``, then ``end.then(b)``, then ``x.then(c)``) runs in an order that depends on when the call has ended: all
+at once, or each as it is put there. So calls that are made there say behind which of them they are, as a number that is the same
+on all ranks whose programs have put the same things behind the same futures, in the same order.
 
-A future behind which nobody puts anything counts for nothing: one rank may have more of these than another. Of a future that the
-program has made itself nothing is known until something behind another one fills it, which may be after things were put behind it.
+A future behind which nobody puts anything counts for nothing: one rank may have more of these than another. Of a future that
+the program has made itself nothing is known until something behind another one fills it, which may be after things were put
+behind it.
 """
 
 from __future__ import annotations
